@@ -213,8 +213,8 @@ def _count_columns(classes, n_columns):
 def _complete_single_class(classes, pos_label, name):
     """Both classes if y_true has only one, from `pos_label` or from 0/1 coding."""
     if pos_label is not None:
-        other = None if classes[0] == pos_label else pos_label
-        return np.array([classes[0], other], dtype=object)
+        second = None if classes[0] == pos_label else pos_label
+        return np.array([classes[0], second], dtype=object)
     only = classes.tolist()[0]
     if isinstance(only, bool):
         return np.array([False, True])
@@ -233,12 +233,12 @@ def put_positive_last(classes, pos_label, *, reorder):
             f"pos_label is for binary problems, but there are {len(classes)} classes: omit it; "
             "if there is a notion= argument, 'classwise' evaluates every class."
         )
-    found = [label == pos_label for label in classes]
-    if not any(found):
+    matches = [label == pos_label for label in classes]
+    if not any(matches):
         raise ValueError(
             f"pos_label={shown(pos_label)} is not one of the classes {listed(classes)}."
         )
-    return classes[::-1] if reorder and found[0] else classes
+    return classes[::-1] if reorder and matches[0] else classes
 
 
 def unique_labels(y, name="y_true"):
@@ -321,7 +321,7 @@ def check_class_order(classes, categories=None):
     if len(names) < 3:
         return
     if categories is not None:
-        if [one for one in categories if one in names] != names:
+        if [category for category in categories if category in names] != names:
             raise ValueError(
                 f"The classes have the ordered categories {listed(categories)}, but the columns "
                 f"are read as those of {listed(names)}: put the columns in the order of the "

@@ -28,7 +28,7 @@ from sklearn.utils.validation import (
 )
 
 from skcalib._util.parallel import run_each, threads_for
-from skcalib._util.parameters import check_parameters_of, completes_docstrings, instead_of
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.clusters import folds_of_groups
@@ -242,7 +242,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     ('IdentityRecalibrator', True)
     """
 
-    @instead_of(method="recalibrator='isotonic', 'platt' ('sigmoid') or 'beta'")
     def __init__(
         self,
         estimator: BaseEstimator | None = None,

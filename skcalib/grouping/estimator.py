@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from skcalib._util.formatting import nonnegative_text, pvalue_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each, threads_for
-from skcalib._util.parameters import check_parameters_of, checks_parameters
+from skcalib._util.parameters import check_choice, check_parameters_of, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
@@ -472,11 +472,7 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
     check_parameters_of(estimator)
-    methods = ("auto", "partition", "risk")
-    if not isinstance(estimator.method, str) or estimator.method not in methods:
-        raise ValueError(
-            f"method must be 'auto', 'partition' or 'risk', got {shown(estimator.method)}."
-        )
+    check_choice(estimator.method, "method", choices=("auto", "partition", "risk"))
     if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
         raise ValueError(f"test_size must lie between 0 and 1, got {shown(estimator.test_size)}.")
     check_count(estimator.n_bins, "n_bins")

@@ -27,6 +27,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._util.messages import shown
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
+from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums
 from skcalib.data.features import Feature
 from skcalib.data.labels import labels_or_shares
@@ -37,9 +38,7 @@ STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}
 
 def level_sets(forecast: np.ndarray, n_bins: int, strategy: Strategy) -> np.ndarray:
     """Level set of each forecast; vectors of more than two columns are cut at medians."""
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        names = ", ".join(map(repr, STRATEGIES))
-        raise ValueError(f"strategy must be one of {names}, got {shown(strategy)}.")
+    look_up(strategy, STRATEGIES, "strategy")
     if forecast.shape[1] == 2:
         partition = STRATEGIES[strategy](n_bins)
     elif strategy == "quantile":

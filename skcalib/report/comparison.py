@@ -29,7 +29,7 @@ from skcalib.estimators.classifiers import make_folds
 from skcalib.proper.proper import solve_notion
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
-from skcalib.report.findings import PairedDifference, noted, versions
+from skcalib.report.findings import DecisionFinding, PairedDifference, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown, as_json
 from skcalib.risk_models.decisions import score_of_decision
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib.data.problem import ForecastSummary
-    from skcalib.report.decision import DecisionFinding
 
 _LEAST_LOG = -700.0  # logarithm of the smallest p-value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skcalib._util.formatting import interval
-from skcalib.report.decision import ties
+from skcalib.report.advice import ties_of
 from skcalib.report.findings import HIGHER_IS_BETTER, ROUNDING, Compared
 from skcalib.report.wording import short_verdict
 from skcalib.stats.means import MeanInterval
@@ -97,7 +97,7 @@ def sentences(comparison: Compared) -> list[str]:
     tied = {name: one for name, one in decisions.items() if one is not None and one.tied}
     if tied:
         shares = ", ".join(f"{100 * one.tied:.2g} % of {name}" for name, one in tied.items())
-        said.append(f"{ties(next(iter(tied.values())))}: {shares}.")
+        said.append(f"{ties_of(next(iter(tied.values())))}: {shares}.")
     off = [
         f"{name} ({short_verdict(report.findings)})"
         for name, report in comparison.reports.items()

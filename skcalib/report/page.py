@@ -21,6 +21,8 @@ from skcalib._util.formatting import (
     rates,
 )
 from skcalib.report import comparison_wording, pictures, wording
+from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
+from skcalib.report.findings import class_label, event_name, shorten
 from skcalib.report.rendering import (
     Bar,
     Document,
@@ -47,7 +49,7 @@ MOST_CLASSES = 20
 
 def report_page(report: Reported) -> Document:
     """`Reported` -> `Document`."""
-    findings = report.findings
+    findings, advice = report.findings, report.findings.advice
     sections = [
         _ranges(report),
         *([_classes(report)] if findings.n_classes > 2 else []),
@@ -68,7 +70,14 @@ def report_page(report: Reported) -> Document:
         tone=_tone(findings),
         tiles=_tiles(findings),
         opening=(pictures.reliability(report),),
-        code=_code(report),
+        code=""
+        if advice.recommended is None
+        else line_of_code(
+            advice.recommended,
+            report.source,
+            is_frozen=report.is_frozen,
+            classes=report.problem.classes.tolist(),
+        ),
         sections=tuple(sections),
     )
 
@@ -78,19 +87,6 @@ def _tone(findings):
     if findings.miscalibrated or findings.groups_differ or findings.suspicions:
         return "bad"
     return "good" if wording.is_conclusive(findings) else "weak"
-
-
-def _code(report):
-    if report.findings.advice.recommended is None:
-        return ""
-    if report.sketched_notion == "top_label":  # a map of the confidence alone is no recalibrator
-        return ""
-    if report.sketched_notion is not None:
-        return wording.in_code_sketch(report.findings)
-    if report.has_estimator:
-        values = report.source == "decision_function"
-        return wording.in_code(report.findings, frozen=report.is_frozen, decision_values=values)
-    return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
 
 
 def _tiles(findings):
@@ -105,7 +101,7 @@ def _average_note(findings):
     if findings.n_classes > 2:
         gap = findings.confidence_gap
         return f"difference {_signed_points(gap)}"
-    event = f"rate of {wording.event_name(findings)}"
+    event = f"rate of {event_name(findings)}"
     ratio = findings.observed_expected_ratio
     return event if ratio is None else f"{event}; {wording.observed_expected(ratio)}"
 
@@ -133,7 +129,7 @@ def _gain_tile(findings):
         (loss,) = numbers(advice.log_loss["before"])
         return Tile(((loss, "log loss"),), "no recalibration recommended")
     before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
-    name = wording.recalibrator_name(advice.recommended)
+    name = recalibrator_name(advice.recommended)
     return Tile(((f"{before} -> {after}", "log loss"),), f"cross-validated, after {name}")
 
 
@@ -184,7 +180,7 @@ def _confusions(findings):
     rows = []
     for one in findings.confusions:
         ends = rate_interval(one.observed.low, one.observed.high, one.observed.estimate)
-        names = (wording.class_label(name) for name in (one.predicted, one.other))
+        names = (class_label(name) for name in (one.predicted, one.other))
         score = rates(one.at_least, one.mean_score, one.observed.estimate, distinct=False)
         rows.append(Row((*names, *score, ends), note=f"{one.n_samples:,} samples", marked=(4,)))
     head = ("Predicted", "other class", "at least", "predicted", "observed", "interval")
@@ -194,7 +190,7 @@ def _confusions(findings):
 
 def _class_row(findings, place, places):
     label, _, *others = _place_row(findings, place, places).cells
-    return Row((wording.class_label(label), *others), marked=(2,) if findings.is_off(place) else ())
+    return Row((class_label(label), *others), marked=(2,) if findings.is_off(place) else ())
 
 
 def _groups(report):
@@ -220,7 +216,7 @@ def _groups(report):
 
 def _group_row(group, column):
     both = rates(group.observed, group.expected, column=column)
-    rule, size = wording.shorten(group.rule), f"{group.n_samples:,}"
+    rule, size = shorten(group.rule), f"{group.n_samples:,}"
     return Row((rule, size, *both, _signed_points(group)))
 
 
@@ -245,7 +241,7 @@ def _named_groups(report):
 def _named_row(one, column):
     both = rates(one.mean_predicted, one.observed, distinct=False, column=column)
     equal = "unknown" if one.equal_scores is None else _signed_points(one.equal_scores)
-    name, difference = wording.shorten(one.name), _signed_points(one.difference)
+    name, difference = shorten(one.name), _signed_points(one.difference)
     return Row(
         (name, *both, difference, equal),
         note=f"{one.n_samples:,} samples",
@@ -281,7 +277,7 @@ def _maps(findings):
         ("Map", "log loss", "difference from best (SE)"),
         tuple(rows),
     )
-    return Section(SECTIONS["maps"], (Text(wording.advice(findings)), table))
+    return Section(SECTIONS["maps"], (Text(advice_on_maps(findings)), table))
 
 
 def _tests(findings):
@@ -421,7 +417,7 @@ def _short_gain(findings):
     if findings.advice.recommended is None:
         return "not recommended"
     after = numbers(findings.advice.log_loss["after"])[0]
-    return f"{after}, {wording.recalibrator_name(findings.advice.recommended)}"
+    return f"{after}, {recalibrator_name(findings.advice.recommended)}"
 
 
 def _rank(rank, lowest, highest):

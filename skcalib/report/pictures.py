@@ -13,10 +13,17 @@ import numpy as np
 from skcalib._util.formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.displays._curves import binary_problems, check_options
-from skcalib.report.findings import Reported, noted
+from skcalib.report.advice import recalibrator_name
+from skcalib.report.findings import (
+    N_NAMED,
+    Reported,
+    class_label,
+    event_name,
+    noted,
+    shorten,
+)
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
-from skcalib.report.wording import N_NAMED, class_label, event_name, recalibrator_name, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

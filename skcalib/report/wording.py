@@ -7,7 +7,6 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,22 +25,22 @@ from skcalib._util.formatting import (
     says_nothing,
 )
 from skcalib.grouping.by_group import MARGINS
-from skcalib.report.decision import decision_advice
+from skcalib.report.advice import advice_on_decisions, advice_on_maps
+from skcalib.report.direction import DIRECTIONS
 from skcalib.report.findings import (
-    FEWEST_LABELS,
     TEST_LEVEL,
     BrierChange,
-    Confusion,
     Findings,
     Reported,
+    event_name,
+    shorten,
     versions,
 )
-from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
-from skcalib.stats.means import MeanInterval
+    from skcalib.stats.means import MeanInterval
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -49,39 +48,11 @@ NOTION_NAMES = {
     "top_label": "top label",
     "classwise": "mean over classes",
 }
-RECALIBRATOR_NAMES = {
-    "TemperatureScaling": "temperature scaling",
-    "InterceptRecalibrator": "a shift of the log odds",
-    "PlattScaling": "Platt scaling",
-    "BetaCalibration": "beta calibration",
-    "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
-    "VectorScaling": "vector scaling",
-    "ModelAverageScaling": "model averaging",
-    "LabelNoiseScaling": "label noise scaling",
-    "QuadraticScaling": "quadratic scaling",
-    "SplineScaling": "spline scaling",
-    "MatrixScaling": "matrix scaling",
-    "VennAbersRecalibrator": "Venn-Abers predictors",
-    "IsotonicRecalibrator": "isotonic regression",
-    "StackedRecalibrator": "a mixture of maps",
-}
-#: Those of them that are not names of the root: code says where they stand.
-_NOT_AT_THE_ROOT = {
-    "BiasCorrectedTemperatureScaling",
-    "LabelNoiseScaling",
-    "MatrixScaling",
-    "ModelAverageScaling",
-    "QuadraticScaling",
-}
-#: Most ranges, classes or groups named in a sentence or a list.
-N_NAMED = 3
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
 _GROUPS_IN_VERDICT = 2
 _IN_VERDICT = 3  # most groups that the user names in a sentence
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
-_LARGE_GAIN = 0.5  # share of the log loss
-_LONGEST_NAME = 60
 
 
 # --- The verdict -------------------------------------------------------------------------------
@@ -90,12 +61,12 @@ _LONGEST_NAME = 60
 def headline(findings: Findings) -> str:
     """The verdict in one line."""
     if findings.input_is_suspect:
-        return _SUSPECT_HEADLINES[_first_invalid(findings).kind]
+        return next(one.headline for one in findings.suspicions if one.invalidates)
     if findings.direction is None:
         if findings.groups_differ:
             return "No evidence of miscalibration, but groups with equal scores differ."
         return "No evidence of miscalibration."
-    return _HEADLINES[findings.direction](findings)
+    return DIRECTIONS[findings.direction].headline(findings)
 
 
 def sentences(findings: Findings) -> list[str]:
@@ -105,10 +76,10 @@ def sentences(findings: Findings) -> list[str]:
     """
     by = findings.by
     before = [
-        *suspicions(findings),
+        *(suspicion.sentence for suspicion in findings.suspicions),
         *sizes(findings),
-        advice(findings),
-        *([] if findings.decision is None else decision_advice(findings.decision)),
+        advice_on_maps(findings),
+        *([] if findings.decision is None else [advice_on_decisions(findings.decision)]),
     ]
     after = [] if by is None else named_group_sentences(by, findings.n_classes)
     for most in range(_GROUPS_IN_VERDICT, 0, -1):
@@ -129,166 +100,9 @@ def short_verdict(findings: Findings) -> str:
     """The direction in a few words, for a table."""
     if findings.input_is_suspect:
         return "check the input"
-    return _SHORT[findings.direction]
-
-
-def _first_invalid(findings):
-    return next(one for one in findings.suspicions if one.invalidates)
-
-
-_SUSPECT_HEADLINES = {
-    "other_class": "Check the labels: the forecasts fit the other class.",
-    "column_order": "Check the columns: the forecasts fit another order of the classes.",
-    "percent_scale": "Check the scale: the forecasts fit better times 100.",
-    "label_order": "Check the order: labels and forecasts are not in the same one.",
-    "absent_class": "Check the test set: a class has no samples.",
-    "repeated_rows": "Check the rows: many are given several times.",
-}
-_SHORT = {
-    None: "none detected",
-    "too_high": "too high",
-    "too_low": "too low",
-    "too_extreme": "over-confident",
-    "too_moderate": "under-confident",
-    "class_shift": "class frequencies",
-    "confused": "confused classes",
-    "uneven": "uneven",
-}
-
-
-def _shifted(word):
-    def say(findings):
-        predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-        more = f", and more so the {findings.more_where} they are" if findings.more_where else ""
-        return f"Predictions are {word}{more}: mean {predicted}, observed {observed}."
-
-    return say
-
-
-def _class_shift(findings):
-    off = [place for place in findings.places if place.kind == "class" and findings.is_off(place)]
-    off.sort(key=lambda place: -place.squared_gap)
-    often = [place for place in off if place.too_high]
-    word, named = ("often", often) if often else ("rarely", off)
-    return f"Some classes are predicted too {word}: {_some(place.label for place in named)}."
-
-
-def _uneven(findings):
-    off = worst_places(findings.places, "scores", len(findings.places))
-    what = score_name(findings)
-    parts = []
-    for too_high, word in ((True, "too high"), (False, "too low")):
-        place = next((place for place in off if place.too_high is too_high), None)
-        if place is not None:
-            parts.append(f"{word} where {'it' if parts else f'the {what}'} is {place.label}")
-    if not parts and any(one.kind == "infinite_log_loss" for one in findings.suspicions):
-        return "Miscalibrated: some labels were given probability 0."
-    if not parts:
-        return f"Miscalibrated, but no single range of the {what} is clearly off."
-    return f"Miscalibrated, unevenly: {', '.join(parts)}."
-
-
-def _confused(findings):
-    return f"Some classes are confused: {confusion(findings.confusions[0])}."
-
-
-def confusion(one: Confusion) -> str:
-    """Where a class is more frequent than predicted, and how frequent, as part of a sentence."""
-    predicted, other = class_name(one.predicted), class_name(one.other)
-    score, observed = rates(one.mean_score, one.observed.estimate)
-    where = f"where {predicted} is predicted"
-    if one.at_least > 0:
-        where += f" with at least {rates(one.at_least)[0]}"
-    return f"{where}, {other} is true in {observed} of the samples, predicted {score}"
-
-
-_HEADLINES = {
-    "too_high": _shifted("too high"),
-    "too_low": _shifted("too low"),
-    "too_extreme": lambda findings: "Over-confident: predictions are too extreme.",
-    "too_moderate": lambda findings: "Under-confident: predictions are not extreme enough.",
-    "class_shift": _class_shift,
-    "confused": _confused,
-    "uneven": _uneven,
-}
-
-
-def suspicions(findings: Findings) -> list[str]:
-    """A sentence for each suspicion."""
-    return [_SUSPICIONS[one.kind](one) for one in findings.suspicions]
-
-
-def _accuracies(one):
-    before, after = rates(one.before, one.after)
-    return f"accuracy {after} instead of {before}"
-
-
-def _column_order(one):
-    return f"With another order of the columns ({_some(one.names)}): {_accuracies(one)}."
-
-
-def _some(labels):
-    """The first classes of a list, and how many more."""
-    names = list(map(class_name, labels))
-    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
-    return ", ".join(names[:N_NAMED]) + more
-
-
-def _label_order(one):
-    (how, what), before, after = one.names, f"{one.before:.2f}", f"{one.after:.2f}"
-    if how not in ("", "labels", "forecasts"):
-        return f"With the labels {how} the {what} is {after} instead of {before}."
-    start = f"The {how} are sorted, and the" if how else "The"
-    noise = "" if how else ", or was the model fitted to noise"
-    return (
-        f"{start} {what} is {before}, where such forecasts claim {after}: are the labels in "
-        f"another order than the forecasts{noise}?"
-    )
-
-
-_SUSPICIONS = {
-    "absent_class": lambda one: (
-        f"No sample is of {_some(one.names)}, but about {one.before:,.0f} were expected: were "
-        "they left out? Nothing can be said about the probability of a class without samples."
-    ),
-    "label_order": _label_order,
-    "unrelated_labels": _label_order,
-    "repeated_rows": lambda one: (
-        f"Only {one.before:,.0f} of {one.after:,.0f} rows are distinct: all intervals and p-values "
-        "are too small. Drop the repeated rows, or pass groups= with one value for each distinct "
-        "row."
-    ),
-    "balanced_training": lambda one: (
-        f"The odds are about {float(f'{one.before:.2g}'):,g} times too {one.names[0]} in all "
-        "ranges: was the model trained on balanced data? LabelShiftRecalibrator corrects this."
-    ),
-    "decision_values": lambda one: (
-        "The scores are decision values, divided by their spread unless they are log odds, and "
-        "passed through the logistic function: without probabilities their size has no meaning."
-    ),
-    "other_class": lambda one: (
-        f"Read as probabilities of the other class they fit much better: {_accuracies(one)}."
-    ),
-    "column_order": _column_order,
-    "percent_scale": lambda one: f"No score exceeds {one.before:.3g}: were they divided by 100?",
-    "one_class": lambda one: (
-        f"All labels belong to one class ({class_name(one.names[0])}): "
-        "only the mean can be checked."
-    ),
-    "constant": lambda one: (
-        f"All forecasts are equal ({rates(one.before)[0]}): they do not distinguish samples."
-    ),
-    "hard_predictions": lambda one: (
-        "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes."
-    ),
-    "every_label_right": lambda one: (
-        "Every prediction is right: if these are training data, use held-out samples."
-    ),
-    "infinite_log_loss": lambda one: (
-        f"The log loss is infinite: {one.before:,.0f} "
-        f"{'label was' if one.before == 1 else 'labels were'} given probability 0."
-    ),
-}
+    if findings.direction is None:
+        return "none detected"
+    return DIRECTIONS[findings.direction].words
 
 
 def missed(findings: Findings) -> str:
@@ -344,118 +158,10 @@ def observed_expected(ratio: MeanInterval) -> str:
     return f"O/E {estimate} [{low}, {high}]"
 
 
-def event_name(findings: Findings) -> str:
-    """The event as text: a numeric label is shown as "class 1"."""
-    return class_name(str(findings.event))
-
-
-def class_name(label: str) -> str:
-    """A class in a sentence."""
-    label = class_label(label)
-    plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
-    return f"class {label}" if plain else label
-
-
-def class_label(label: str) -> str:
-    """A class in a table: "1" for the number 1.0, and a shortened name."""
-    whole = label.removesuffix(".0")
-    return whole if whole.lstrip("-").isdigit() else shorten(label)
-
-
-def shorten(name: str) -> str:
-    """A name, shortened if it is too long for a sentence."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
-
-
-def score_name(findings: Findings) -> str:
-    """The name of the score."""
-    return "score" if findings.n_classes == 2 else "confidence"
-
-
-# --- Advice ------------------------------------------------------------------------------------
-
-
-def advice(findings: Findings) -> str:
-    """The recommended map with both held-out losses, or why there is none."""
-    found = findings.advice
-    if found.recommended is None:
-        return _NO_ADVICE[found.reason](findings)
-    log = numbers(found.log_loss["before"], found.log_loss["after"])
-    brier = numbers(found.brier.before, found.brier.after)
-    order = " It is not monotone: some larger scores get smaller probabilities." * found.falls
-    return (
-        f"Recalibrate with {recalibrator_name(found.recommended)}: cross-validated log loss "
-        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}.{order}"
-    )
-
-
-def _few_labels(findings):
-    what = "labels of one class" if findings.n_classes == 2 else "right or wrong predictions"
-    return f"Fewer than {FEWEST_LABELS} {what} are too few to choose a recalibration map."
-
-
-def _no_gain(findings):
-    share, shown = findings.missed_gain, "no gain can be shown"
-    if findings.advice.reason == "no_gain":
-        shown = "no map lowers both log loss and Brier score reliably"
-    gain = f"a gain of up to {rates(share)[0]} of the log loss"
-    gain = gain if share < _LARGE_GAIN else "even a large gain"
-    return f"Recalibration is not recommended: with these samples {shown}; {gain} could be missed."
-
-
-_NO_ADVICE = {
-    "input": lambda findings: "Correct the input first; recalibration would conceal the mistake.",
-    "few_labels": _few_labels,
-    "separated": lambda findings: (
-        "The scores separate the labels completely, so these samples cannot determine a "
-        "recalibration map."
-    ),
-    "calibrated": _no_gain,
-    "no_gain": _no_gain,
-}
-
-
 def is_conclusive(findings: Findings) -> bool:
     """Whether no large error could be missed, compared with the spread of the labels."""
     rate = findings.observed_rate.estimate
     return findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
-
-
-def recalibrator_name(name: str) -> str:
-    """The name of a map in a sentence."""
-    return RECALIBRATOR_NAMES.get(name, name)
-
-
-def in_code(findings: Findings, *, frozen: bool = False, decision_values: bool = False) -> str:
-    """One line of code that applies the recommended map.
-
-    The model is fitted again, out of fold; a frozen one needs samples that it was not fitted to.
-    """
-    how = ', response_method="decision_function"' if decision_values else ""
-    if frozen:
-        return f"RecalibratedClassifierCV(model, {_constructor(findings)}{how}).fit(X_new, y_new)"
-    parts = f"clone(model), {_constructor(findings)}, cv=5{how}"
-    return f"RecalibratedClassifierCV({parts}).fit(X_train, y_train)"
-
-
-def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
-    """The same for probabilities without their model."""
-    # Otherwise columns follow the sorted classes.
-    labels = [f"labels={list(classes)!r}"] if sorted(classes) != list(classes) else []
-    return f"{_constructor(findings, *labels)}.fit(y_proba, y_true).predict_proba(new_proba)"
-
-
-def in_code_sketch(findings: Findings) -> str:
-    """The same for a sketch."""
-    return f"{_constructor(findings)}.fit_sketch(sketch).predict_proba(new_proba)"
-
-
-def _constructor(findings, *options):
-    """The recommended recalibrator with its options, as code."""
-    name = findings.advice.recommended
-    strict = ["strict=True"] if name == "IsotonicRecalibrator" else []
-    place = "skcalib.recalibration." if name in _NOT_AT_THE_ROOT else ""
-    return f"{place}{name}({', '.join([*strict, *options])})"
 
 
 # --- Groups ------------------------------------------------------------------------------------

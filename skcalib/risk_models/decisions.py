@@ -31,7 +31,7 @@ from skcalib._util.validation import (
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
-from skcalib.data.samples import Samples, only_problem, reduced_fields
+from skcalib.data.samples import only_problem, read_samples, reduced_fields
 from skcalib.error_intervals.proper import regret_interval, saving_interval
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.proper.proper import solve_notion
@@ -250,15 +250,9 @@ def decision_regret(
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     problem, notion = only_problem(
-        y_true,
-        y_proba,
-        resolve_notion(notion),
-        sample_weight,
-        labels,
-        pos_label,
-        groups,
-        incomplete=True,
+        y_true, y_proba, resolve_notion(notion), groups=groups, incomplete=True, **columns
     )
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)
@@ -371,7 +365,8 @@ def net_benefit(
     0.333
     """
     score, benefits = Elementary(threshold), []
-    samples = Samples.of(y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label)
+    rule = resolve_notion(notion)
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
     for event in samples.scored():
         cost = event.problem(np.arange(2)).mean_loss(score)
         benefits.append(

@@ -332,8 +332,8 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
-    problem, _ = only_problem(*data)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem, _ = only_problem(y_true, y_proba, Canonical(), groups=groups, **columns)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -389,16 +389,14 @@ def _lines(problem, confidence_level, notes):
         )
         return line.in_the_large, line.intercept, line.slope
     except ValueError as error:
-        log_odds, outcome, *rows = uncertain_logits(problem)
+        uncertain, log_odds = uncertain_logits(problem)
+        outcome = uncertain.target[:, 1]
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
-        intercepts = np.ones((len(outcome), 1))
-        return (
-            *coefficient_intervals(intercepts, log_odds, outcome, rows, confidence_level),
-            None,
-            None,
-        )
+        ones = np.ones((len(outcome), 1))
+        in_the_large = coefficient_intervals(ones, log_odds, uncertain, confidence_level)
+        return *in_the_large, None, None
 
 
 def _likelihood(problem):

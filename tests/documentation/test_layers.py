@@ -174,6 +174,7 @@ MAY_IMPORT = {
     "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
     "test_rows.py": ("_util.softmax",),  # against scipy
     "test_ties.py": ("_util.ties",),  # levels against a naive loop
+    "public/test_suggestions.py": ("_util.suggestions",),  # the table of other names
     "public/test_validation.py": ("_util.validation",),  # every container, once
     "report/test_report.py": ("_util.validation",),  # how often forecasts are validated
     "report/test_report_fits.py": ("_util.shared_fits",),  # which inputs are equal

@@ -158,9 +158,10 @@ INVALID_OPTIONS = {
         (
             "loss",
             "brie",
-        ): "loss must be one of 'brier', 'log', 'spherical', 'rps' or a ProperScore, got 'brie'.",
+        ): "loss must be one of 'brier', 'log', 'spherical', 'rps' or a ProperScore, got 'brie'. "
+        "Did you mean 'brier'?",
         ("notion", "top"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
-        "'cumulative' or a Notion, got 'top'.",
+        "'cumulative' or a Notion, got 'top'. Did you mean 'top_label'?",
         ("smoother", "kern"): "smoother must be one of 'isotonic', 'quantile', 'uniform', "
         "'smooth', 'kernel', 'binning' or a Smoother, got 'kern'.",
         ("method", "exact"): "method must be one of 'auto', 'risk', 'direct', 'cross', got "
@@ -180,10 +181,14 @@ INVALID_OPTIONS = {
         ("notion", "top_k"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
         "'cumulative' or a Notion, got 'top_k': use notion=TopK(k) of skcalib.data.notions.",
         ("notion", "Top-label"): "notion must be one of 'auto', 'canonical', 'classwise', "
-        "'top_label', 'cumulative' or a Notion, got 'Top-label'. Use 'top_label'.",
+        "'top_label', 'cumulative' or a Notion, got 'Top-label'. Did you mean 'top_label'?",
     },
     s.kernel_calibration_error: {
-        ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'."
+        (
+            "kernel",
+            "rbf",
+        ): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'. "
+        "Did you mean 'gaussian'?"
     },
     s.kernel_calibration_test: {
         ("method", "exact"): "method must be 'auto' or one of 'spectral', 'multipliers', "
