@@ -37,7 +37,7 @@ from skcalib.report.rendering import (
     Text,
     Tile,
 )
-from skcalib.report.subgroups import place_level
+from skcalib.report.subgroups import bounds_by_features, place_level, sentence_on_groups
 from skcalib.report.wording import LOSS_NAMES, NOTION_NAMES, SECTIONS
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _class_row(findings, place, places):
 def _groups(report):
     """Groups that differ at equal scores, the figure, and the bounds of the grouping loss."""
     found = report.findings.grouping
-    blocks = [Points(tuple(wording.groups(report.findings)))]
+    blocks = [Points((sentence_on_groups(report.findings),))]
     if report.findings.named_groups:
         column = [rate for one in found.named for rate in (one.observed, one.expected)]
         rows = tuple(_group_row(one, column) for one in report.findings.named_groups)
@@ -206,7 +206,7 @@ def _groups(report):
         blocks.append(Table(caption, head, rows))
     if report.grouping_estimator is not None:
         blocks.append(pictures.grouping(report, wording.FIGURE_OF_GROUPS))
-    blocks.append(Points(tuple(wording.grouping_bounds(report.findings))))
+    blocks.append(Points(tuple(bounds_by_features(found))))
     if found.note and found.grouping_loss is not None:
         blocks.append(Text(f"Note: {found.note}", soft=True))
     if found.left_out:

@@ -13,7 +13,6 @@ import numpy as np
 
 from skcalib._util.formatting import (
     interval,
-    nonnegative,
     number,
     numbers,
     percent,
@@ -22,9 +21,7 @@ from skcalib._util.formatting import (
     pvalue,
     rate_interval,
     rates,
-    says_nothing,
 )
-from skcalib.grouping.by_group import MARGINS
 from skcalib.report.advice import advice_on_decisions, advice_on_maps
 from skcalib.report.direction import DIRECTIONS
 from skcalib.report.findings import (
@@ -33,13 +30,15 @@ from skcalib.report.findings import (
     Findings,
     Reported,
     event_name,
-    shorten,
     versions,
+)
+from skcalib.report.subgroups import (
+    GROUPS_IN_VERDICT,
+    sentence_on_groups,
+    sentence_on_named_groups,
 )
 
 if TYPE_CHECKING:
-    from skcalib.grouping import GroupDifference
-    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
     from skcalib.stats.means import MeanInterval
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
@@ -50,8 +49,6 @@ NOTION_NAMES = {
 }
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
-_GROUPS_IN_VERDICT = 2
-_IN_VERDICT = 3  # most groups that the user names in a sentence
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
 
 
@@ -74,16 +71,15 @@ def sentences(findings: Findings) -> list[str]:
 
     It names fewer groups where it would have more than `MOST_WORDS` words.
     """
-    by = findings.by
     before = [
         *(suspicion.sentence for suspicion in findings.suspicions),
         *sizes(findings),
         advice_on_maps(findings),
         *([] if findings.decision is None else [advice_on_decisions(findings.decision)]),
     ]
-    after = [] if by is None else named_group_sentences(by, findings.n_classes)
-    for most in range(_GROUPS_IN_VERDICT, 0, -1):
-        middle = [] if findings.grouping is None else groups(findings, most)
+    after = [] if findings.by is None else [sentence_on_named_groups(findings)]
+    for most in range(GROUPS_IN_VERDICT, 0, -1):
+        middle = [] if findings.grouping is None else [sentence_on_groups(findings, most)]
         said = [*before, *middle, *after]
         if len(" ".join([headline(findings), *said]).split()) <= MOST_WORDS:
             break
@@ -162,131 +158,6 @@ def is_conclusive(findings: Findings) -> bool:
     """Whether no large error could be missed, compared with the spread of the labels."""
     rate = findings.observed_rate.estimate
     return findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
-
-
-# --- Groups ------------------------------------------------------------------------------------
-
-
-def groups(findings: Findings, most: int = _GROUPS_IN_VERDICT) -> list[str]:
-    """The sentences of the verdict on groups with equal scores, with at most so many names."""
-    found = findings.grouping
-    named = findings.named_groups
-    if not found.n_tried:
-        note = found.note or "each has too few samples or too few labels of one kind."
-        return [f"Groups were not compared: {note.removeprefix('Groups were not compared: ')}"]
-    if named:
-        said = "; ".join(group_difference(findings, one) for one in named[:most])
-        rest = len(named) - most
-        more = f"; {rest} more in the details" if rest > 0 else ""
-        return [f"Groups with equal scores differ: {said}{more}. {better_model(findings)}"]
-    if found.detected:
-        least = number(found.grouping_loss.low)
-        return [
-            f"Samples with equal scores differ (grouping loss at least {least}), but no simple "
-            f"group explains it. {better_model(findings)}"
-        ]
-    missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
-    if least is not None:
-        missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
-    # Another sentence is about the groups that the user named.
-    differ = findings.by is not None and any(
-        one.equal_scores_detected for one in findings.by.groups
-    )
-    which = "No other group" if differ else "No group"
-    return [f"{which} was found that differs from others with equal scores; {missed}."]
-
-
-def better_model(findings: Findings) -> str:
-    """What the features would save beyond recalibration, where that is significant."""
-    found = findings.grouping
-    if not found.corrects:
-        return "Recalibration cannot remove this; a better model may."
-    score = "Brier score" if findings.n_classes == 2 else "Brier score of the confidence"
-    (before,) = numbers(findings.confidence.terms.loss)
-    return (
-        "Recalibration cannot remove this; a better model can save "
-        f"{interval(found.correction)} of the {score} {before}."
-    )
-
-
-def group_difference(findings: Findings, group: GroupDifference) -> str:
-    """One group: observed against expected at equal scores."""
-    observed, expected = rates(group.observed, group.expected)
-    what = "observed" if findings.n_classes == 2 else "accuracy"
-    return f"where {shorten(group.rule)}, {what} {observed}, {expected} expected"
-
-
-def grouping_bounds(findings: Findings) -> list[str]:
-    """The lower bound of the grouping loss and the gain by the features, for the details."""
-    found = findings.grouping
-    if found.grouping_loss is None:
-        return []
-    bound = "grouping loss not detected"
-    if not says_nothing(found.grouping_loss):
-        bound = f"grouping loss at least {nonnegative(found.grouping_loss)}"
-    said = [
-        f"A model of score and features, against the score alone, on {found.n_measured:,} "
-        f"samples: {bound}, {pvalue(found.pvalue)}."
-    ]
-    if found.correction is not None:
-        gain = "no significant gain on held-out samples"
-        if found.corrects:
-            gain = f"saves {interval(found.correction)} of the held-out Brier score"
-        said.append(
-            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
-            "score alone."
-        )
-    return said
-
-
-def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]:
-    """Which groups differ from their predictions, and which at equal scores."""
-    n_groups = len(found.groups)
-    off = [one for one in found.groups if one.detected]
-    beyond = [one for one in found.groups if one.equal_scores_detected]
-    if not off and not beyond:
-        most = points(max(max(-one.difference.low, one.difference.high) for one in found.groups))
-        none = f"No difference was found in the {n_groups} groups that you named"
-        unseen = f" {MARGINS}" if MARGINS in found.note else ""
-        return [f"{none}; differences of {most} are not excluded.{unseen}"]
-    said = []
-    if off:
-        verb = "differs from its" if len(off) == 1 else "differ from their"
-        listed = _listed(off, lambda one: _rates(one, n_classes), "; ")
-        who = f"Of the {n_groups} groups that you named, {len(off)}"
-        if len(off) == n_groups > 1:
-            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
-        said.append(f"{who} {verb} mean prediction: {listed}.")
-    if beyond and n_groups == 2:  # the difference of one is that of the other
-        said.append(
-            "At equal scores the two groups differ from each other: recalibration of the score "
-            "alone cannot remove this."
-        )
-    elif beyond:
-        verb = "differs" if len(beyond) == 1 else "differ"
-        names = _listed(beyond, lambda one: one.name, ", ")
-        said.append(
-            f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names}): "
-            "recalibration of the score alone cannot remove this."
-        )
-    else:
-        said.append("None was found to differ from all samples with equal scores.")
-    return [" ".join(said)]
-
-
-def _listed(groups, text, between):
-    """The groups of the smallest p-values, and how many more."""
-    first = sorted(groups, key=lambda one: one.pvalue)[:_IN_VERDICT]
-    more = len(groups) - len(first)
-    said = between.join(text(one) for one in first)
-    return f"{said}{between}{more} more in the details" if more else said
-
-
-def _rates(one: GroupCalibration, n_classes):
-    observed, predicted = rates(one.observed, one.mean_predicted)
-    if n_classes > 2:
-        return f"{one.name}, accuracy {observed}, mean confidence {predicted}"
-    return f"{one.name}, observed {observed}, predicted {predicted}"
 
 
 # --- Details -----------------------------------------------------------------------------------
