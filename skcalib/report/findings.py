@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.stats import norm
@@ -501,16 +501,6 @@ class Reported(Protocol):
     @property
     def source(self) -> str:
         """Where the forecasts are from."""
-        ...
-
-    @property
-    def has_estimator(self) -> bool:
-        """Whether the forecasts are those of a classifier."""
-        ...
-
-    @property
-    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
-        """The notion of the sketch that the report was made from; None without a sketch."""
         ...
 
     @property
