@@ -623,13 +623,11 @@ def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
             "of a correction by the features is measured on held-out folds."
         )
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
-    return (
-        *lines,
-        *findings.omitted,
-        *(f"Note: {note}" for note in findings.notes),
-        "Brier score: summed over classes, halved for two. Log loss: in nats.",
-        f"random_state = {report.random_state}; {packages}.",
-    )
+    lines += findings.omitted
+    lines += [f"Note: {note}" for note in findings.notes]
+    lines.append("Brier score: summed over classes, halved for two. Log loss: in nats.")
+    lines.append(f"random_state = {report.random_state}; {packages}.")
+    return tuple(lines)
 
 
 # --- Several models -------------------------------------------------------------------------------
@@ -641,9 +639,9 @@ def comparison_page(comparison: Compared) -> Document:
     first = next(iter(reports.values()))
     subtitle = f"{', '.join(reports)}: the same {_subtitle(first.findings)}"
     if not comparison.paired:
-        sizes = [f"{name} ({r.findings.n_samples:,} samples)" for name, r in reports.items()]
+        samples = [f"{name} ({r.findings.n_samples:,} samples)" for name, r in reports.items()]
         level = percent(first.confidence_level)
-        subtitle = f"{', '.join(sizes)}, not paired. Brackets: {level} intervals."
+        subtitle = f"{', '.join(samples)}, not paired. Brackets: {level} intervals."
     models = [
         Section(
             f"{name}: {short_verdict(report.findings)}",
