@@ -321,7 +321,7 @@ def check_class_order(classes, categories=None):
     if len(names) < 3:
         return
     if categories is not None:
-        if [one for one in categories if one in names] != names:
+        if [category for category in categories if category in names] != names:
             raise ValueError(
                 f"The classes have the ordered categories {listed(categories)}, but the columns "
                 f"are read as those of {listed(names)}: put the columns in the order of the "

@@ -85,7 +85,7 @@ def test_a_random_part_of_many_samples(monkeypatch):
     for size in (300, 7000, 20_000):
         scaling = in_parts(s.TemperatureScaling(labels=[0, 1]), cut(size, proba, y, weight))
         assert scaling.n_samples_seen_ == 20_000
-        kept.append(scaling._part[2])
+        kept.append(scaling._subsample.weight)
     np.testing.assert_array_equal(kept[0], kept[2])
     np.testing.assert_array_equal(kept[1], kept[2])
     counts = np.histogram(kept[0], 10, (0, 20_000))[0]
