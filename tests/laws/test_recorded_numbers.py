@@ -470,7 +470,7 @@ LIMITS = {
     "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers.beta_sums": {"_PAIRS": 1000},
     "smoothers.dirichlet_sums": {"_MANY": 500},
-    "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
+    "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
     "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
