@@ -342,7 +342,7 @@ INVALID_CALLS = {
     ),
     "The bound needs two samples per bin, but n_samples=10 is less than 2 * n_bins=12: use at "
     "most 5 bins, or more samples.": partial(s.theory.ece_bias_bound, 10, 6),
-    "strategy must be one of 'uniform', 'quantile', got 'equal'.": partial(
+    "strategy must be 'uniform' or 'quantile', got 'equal'.": partial(
         s.theory.ece_bias_bound, 100, 6, strategy="equal"
     ),
     "ecmi=100 nats exceeds n ln 2 = 69.3147, the entropy of the choice of n training samples, "
