@@ -496,7 +496,7 @@ def test_weights_of_any_scale():
     _, y, P = draw()
     weight = np.linspace(1, 2, len(y))
     for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
-        fits = (fit(recalibrator, P, y, one) for one in (weight, scale * weight))
+        fits = (fit(recalibrator, P, y, sample_weight=w) for w in (weight, scale * weight))
         np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)
 
 
