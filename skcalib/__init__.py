@@ -140,6 +140,10 @@ _BLOCKS = (
     "grouping",
     "regression",
     "monitoring",
+    "displays",
+    "estimators",
+    "report",
+    "risk_models",
 )
 
 __all__ = sorted([*_HOME, "__version__", "datasets"])
@@ -169,7 +173,7 @@ GUESSES = {
     "reliability_diagram": _DIAGRAM,
     "calibration_curve": _BINS,
     "reliability_curve": _BINS,
-    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba=y_proba)",
+    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba)",
     "brier_score": _BRIER,
     "brier_score_loss": _BRIER,
     "IsotonicCalibration": "IsotonicRecalibrator().fit(y_proba, y_true)",
@@ -182,25 +186,25 @@ GUESSES = {
 
 
 def __getattr__(name):
-    """Import the requested name; names known from elsewhere raise an error with advice."""
+    """Import the requested name; for those known from elsewhere, say what to use.
+
+    That is an `ImportError`: of an `AttributeError`, ``from skcalib import name`` drops the words.
+    """
     if name in _HOME:
-        found = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
-        globals()[name] = found
-        return found
+        globals()[name] = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
+        return globals()[name]
     if name in _SUBMODULES:
         return import_module(f"skcalib.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_advice(name)}")
-
-
-def _advice(name):
-    if name in GUESSES:
-        return f": use {GUESSES[name]}"
+    message = f"module {__name__!r} has no attribute {name!r}"
     if name.startswith("_"):
-        return ""
+        raise AttributeError(message)
+    if name in GUESSES:
+        raise ImportError(f"{message}: use {GUESSES[name]}")
     for module in _BLOCKS:
         if name in import_module(f"skcalib.{module}").__all__:
-            return f": use skcalib.{module}.{name}"
-    return ""
+            raise ImportError(f"{message}: use skcalib.{module}.{name}")
+    meant = import_module("skcalib._util.suggestions").did_you_mean(name, [*_HOME, *_SUBMODULES])
+    raise AttributeError(f"{message}.{meant}")
 
 
 def __dir__():

@@ -10,11 +10,11 @@ from scipy.spatial.distance import cdist
 from skcalib import kernels
 from skcalib.kernels import (
     METRICS,
-    Euclidean,
     GaussianKernel,
     Kernel,
     LaplacianKernel,
     MatrixKernel,
+    distances,
     median_distance,
 )
 from skcalib.testing import check_kernel
@@ -122,8 +122,9 @@ def test_euclidean_distances_are_accurate_near_and_far(n_classes, spread, square
     y[:5] = x[:5]
     square = np.sum((x[:, None].astype(np.longdouble) - y[None]) ** 2, axis=-1)
     exact = (square if squared else np.sqrt(square)).astype(float)
-    outer = Euclidean.outer(x, y, squared=squared)
-    for found in (outer, Euclidean.paired(x[:, None], y[None], squared=squared)):
+    outer = distances(x, y, "euclidean", squared=squared)
+    paired = distances(x[:, None], y[None], "euclidean", squared=squared, paired=True)
+    for found in (outer, paired):
         np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-13)
     assert (np.diag(outer)[:5] == 0).all()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
 from functools import cache, partial, wraps
-from inspect import signature
+from inspect import Parameter, signature
 from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from skcalib._util.docstrings import (
     sections_of,
 )
 from skcalib._util.messages import is_finite, is_whole, shown
+from skcalib._util.suggestions import did_you_mean, suggestion
 from skcalib._util.validation import check_confidence_level, check_count, look_up, to_numpy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,9 +41,12 @@ def checks_parameters(function: Function) -> Function:
     parameters = signature(function).parameters
     names = list(parameters)
     defaults = {name: parameter.default for name, parameter in parameters.items()}
+    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not takes_any:
+            _refuse_unknown(f"{function.__name__}()", kwargs, defaults)
         given = [_checked(name, value, defaults) for name, value in zip(names, args, strict=False)]
         for name, value in kwargs.items():
             kwargs[name] = _checked(name, value, defaults)
@@ -56,8 +60,26 @@ def checks_parameters(function: Function) -> Function:
 
 
 def completes_docstrings(cls: Class) -> Class:
-    """Add to the docstrings of a class what they leave out: see `complete_class`."""
+    """Add to the docstrings of a class what they leave out: see `complete_class`.
+
+    Its constructor says which parameter was probably meant by one that it does not have.
+    """
+    if "__init__" in vars(cls):
+        cls.__init__ = _with_suggestions(cls.__init__)
     return complete_class(cls, ENTRIES)
+
+
+def _with_suggestions(init):
+    known = list(signature(init).parameters)[1:]
+    if "kwargs" in known:
+        return init
+
+    @wraps(init)
+    def construct(self, *args, **kwargs):
+        _refuse_unknown(type(self).__name__, kwargs, known)
+        init(self, *args, **kwargs)
+
+    return construct
 
 
 ENTRIES = by_name("""\
@@ -131,21 +153,12 @@ def _defaults(kind):
     return {name: parameter.default for name, parameter in parameters if name in CHECKS}
 
 
-def instead_of(**advice: str) -> Callable[[Function], Function]:
-    """Give advice to those who construct a class with the parameter of another library."""
-
-    def decorate(init):
-        @wraps(init)
-        def call(self: Any, *args: Any, **kwargs: Any) -> None:
-            for name in advice.keys() & kwargs.keys():
-                raise TypeError(
-                    f"{type(self).__name__} has no parameter {name}: use {advice[name]}."
-                )
-            init(self, *args, **kwargs)
-
-        return call
-
-    return decorate
+def _refuse_unknown(name, keywords, known):
+    """Raise a `TypeError` for a keyword that is not known, if another was probably meant."""
+    for keyword in keywords:
+        meant = None if keyword in known else suggestion(keyword, known)
+        if meant is not None:
+            raise TypeError(f"{name} has no parameter {keyword!r}. Did you mean {meant!r}?")
 
 
 # --- Checks ---------------------------------------------------------------------------------------
@@ -179,8 +192,8 @@ def check_estimator(value, name="estimator"):
 def check_choice(value, name, *, choices):
     """Validate one of a few strings."""
     if not isinstance(value, str) or value not in choices:
-        names = ", ".join(map(repr, choices[:-1]))
-        raise ValueError(f"{name} must be {names} or {choices[-1]!r}, got {shown(value)}.")
+        names, meant = ", ".join(map(repr, choices[:-1])), did_you_mean(value, choices)
+        raise ValueError(f"{name} must be {names} or {choices[-1]!r}, got {shown(value)}.{meant}")
     return value
 
 

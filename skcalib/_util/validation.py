@@ -17,6 +17,7 @@ from sklearn.utils import check_array
 
 from skcalib._util.messages import is_finite, shown, unique_names
 from skcalib._util.softmax import row_sum
+from skcalib._util.suggestions import did_you_mean
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
@@ -32,7 +33,7 @@ HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 def check_proba(y_proba, *, name="y_proba", copy=True):
     """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
-    return _check_simplex(_check_float_array(y_proba, name), name, copy=copy)
+    return check_simplex(_check_float_array(y_proba, name), name, copy=copy)
 
 
 def check_column(array, *, name="y_proba"):
@@ -177,7 +178,7 @@ def check_finite(array, name):
         raise ValueError(f"{name} contains {what}: remove or correct these rows first.")
 
 
-def _check_simplex(array, name, *, copy=True):
+def check_simplex(array, name, *, copy=True):
     if array.shape[1] == 1:
         p = check_column(array, name=name)
         return np.hstack([1 - p, p])
@@ -410,16 +411,8 @@ def look_up(value, table, name, *, kind=None):
     if kind is not None and isinstance(value, kind):
         return value
     names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
-    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant(value, table)}")
-
-
-def meant(value, table):
-    """Advice for a string that differs from a name in capitals and separators only, or nothing."""
-    if not isinstance(value, str):
-        return ""
-    plain = {re.sub(r"[\W_]", "", name).casefold(): name for name in table}
-    name = plain.get(re.sub(r"[\W_]", "", value).casefold())
-    return "" if name is None else f" Use {name!r}."
+    meant = did_you_mean(value, table)
+    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant}")
 
 
 def check_confidence_level(value, name="confidence_level"):

@@ -136,9 +136,9 @@ def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0)
     # u_k ~ Beta(1, K - 1) is independent of w ~ Dirichlet. With temperatures a and b,
     # A = sum w^(1 / a) and B = sum w^(1 / ab): logit S_k = logit(u_k) / ab - log B and
     # logit p_k = b logit S_k + b log B - log A. The largest w is drawn first: it matters most.
-    a, b, rest = label_temperature, score_temperature, n_classes - 1
-    uniform = 1 - qmc.Sobol(rest, seed=seed).random(1024)
-    largest = np.cumsum(np.log(uniform) / np.arange(rest, 0, -1), axis=1)  # order statistics
+    a, b, n_others = label_temperature, score_temperature, n_classes - 1
+    uniform = 1 - qmc.Sobol(n_others, seed=seed).random(1024)
+    largest = np.cumsum(np.log(uniform) / np.arange(n_others, 0, -1), axis=1)  # order statistics
     log_w = np.log(-np.log(-np.expm1(np.minimum(largest, -np.finfo(float).tiny))))
     log_w -= logsumexp(log_w, axis=1, keepdims=True)
     log_a, log_b = logsumexp(log_w / a, axis=1), logsumexp(log_w / (a * b), axis=1)
@@ -147,7 +147,7 @@ def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0)
     def integrand(t):
         """Density of t = ab (logit S_k + middle), times both divergences of E[Y_k|S_k] from S_k."""
         z, u = t / (a * b) - middle, t + a * b * (log_b - middle)
-        density = rest * np.exp(log_expit(u) + rest * log_expit(-u))
+        density = n_others * np.exp(log_expit(u) + n_others * log_expit(-u))
         total, q = max(density.mean(), np.finfo(float).tiny), b * (z + log_b) - log_a
         c, d = (np.mean(density * expit(sign * q)) / total for sign in (1, -1))
         log = xlogy(c, c) - c * log_expit(z) + xlogy(d, d) - d * log_expit(-z)
@@ -446,13 +446,13 @@ def _calibrated(X, y_proba, posterior, truth, rng):
     return Bunch(X=X, y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
 
-def _grouped(score, rest, shift, optimal_accuracy):
-    largest = np.minimum(score, rest)
+def _grouped(score, complement, shift, optimal_accuracy):
+    largest = np.minimum(score, complement)
     if optimal_accuracy:
         largest = np.minimum(largest, np.abs(score - 0.5))
     shift = shift * largest
     # Rounding may leave [0, 1].
-    return np.clip(np.stack([rest - shift, score + shift], axis=-1), 0, 1)
+    return np.clip(np.stack([complement - shift, score + shift], axis=-1), 0, 1)
 
 
 @cache
@@ -463,9 +463,9 @@ def _grouping_truth(heterogeneity, psi, optimal_accuracy, logit_variance):
     z, z_weight = _quadrature(0, np.log(3) / np.sqrt(logit_variance), 12, density=norm.pdf)
     t, t_weight = _quadrature(-12, -1, 0, 1, 12, density=norm.pdf)
     z, t = np.sqrt(logit_variance) * z[:, None], t[None, :]
-    score, rest = expit(z), expit(-z)
-    forecast = np.stack(np.broadcast_arrays(rest, score), axis=-1) + 0 * t[..., None]
-    posterior = _grouped(score, rest, heterogeneity * psi(t), optimal_accuracy)
+    score, complement = expit(z), expit(-z)
+    forecast = np.stack(np.broadcast_arrays(complement, score), axis=-1) + 0 * t[..., None]
+    posterior = _grouped(score, complement, heterogeneity * psi(t), optimal_accuracy)
     mass = 2 * z_weight[:, None] * t_weight[None, :]
     return _grouping_means(posterior, forecast, mass)
 
@@ -565,14 +565,14 @@ def make_grouping_curves(
 
 def _curves(curve, size, steepness):
     """Forecast, posterior of positive and of negative X, share of positive X, by the size of X."""
-    score, rest = -np.expm1(-((steepness * size) ** 2)), np.exp(-((steepness * size) ** 2))
+    score, complement = -np.expm1(-((steepness * size) ** 2)), np.exp(-((steepness * size) ** 2))
     above = CURVES[curve](score)
     if curve == "constant":
         below, share = (score > 0.5).astype(np.float64), 1 - np.abs(2 * score - 1)
     else:
         below, share = np.clip(2 * score - above, 0, 1), np.full_like(score, 0.5)
     pairs = [np.stack([1 - q, q], axis=-1) for q in (above, below)]
-    return np.stack([rest, score], axis=-1), *pairs, share
+    return np.stack([complement, score], axis=-1), *pairs, share
 
 
 def _curves_truth(curve):

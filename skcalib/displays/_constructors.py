@@ -32,8 +32,12 @@ from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Multilabel, resolve_notion
 from skcalib.data.problem import ForecastSummary, check_sketch
-from skcalib.estimators._base import ClassifierInspector
-from skcalib.estimators._response import held_out_problem, label_proba, name_with_response
+from skcalib.estimators.classifiers import (
+    ClassifierInspector,
+    held_out_problem,
+    label_proba,
+    name_with_response,
+)
 from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve_loss
 
 

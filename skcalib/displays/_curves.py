@@ -14,6 +14,7 @@ from sklearn.base import clone
 from skcalib._util.formatting import nonnegative_text
 from skcalib._util.messages import shown
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.ties import merge_ties
 from skcalib._util.validation import check_count, look_up
 from skcalib.data.clusters import (
@@ -35,6 +36,7 @@ from skcalib.errors.corp import (
 )
 from skcalib.risk_models.summary import summary_of_problem
 from skcalib.smoothers import (
+    SMOOTHERS,
     DirichletKernel,
     IsotonicSmoother,
     QuantileBins,
@@ -42,7 +44,6 @@ from skcalib.smoothers import (
     SplineSmoother,
     UniformBins,
 )
-from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
 from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval
@@ -112,6 +113,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     if band is not None and not (isinstance(band, str) and band in BANDS):
         raise ValueError(
             f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
+            f"{did_you_mean(band, ('auto', *BANDS))}"
         )
     if band is not None:
         check_resamples(n_resamples, confidence_level)

@@ -13,9 +13,8 @@ from skcalib._util.messages import shown
 from skcalib._util.records import Record
 from skcalib._util.validation import check_proba
 from skcalib.displays._curves import MAX_PANELS
-from skcalib.estimators._response import aligned_proba
-from skcalib.estimators.crossfit import CrossFitProba
-from skcalib.estimators.recalibrated import RecalibratedClassifierCV
+from skcalib.estimators.classifiers import aligned_proba
+from skcalib.estimators.recalibrated import CrossFitProba, RecalibratedClassifierCV
 from skcalib.recalibration.fitting import (
     check_fitted_recalibrator,
     fit_recalibrator,

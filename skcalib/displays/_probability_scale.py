@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import FuncFormatter, Locator, NullLocator
 
-from skcalib._util.messages import shown
+from skcalib._util.parameters import check_choice
 
 SCALES = ("auto", "linear", "logit", "sqrt")
 MARGIN = 0.02  # beyond 0 and 1, as a fraction of the axis, so that both ends are visible
@@ -127,8 +127,7 @@ def set_probability_scale(ax, scores, weight=None, scale="auto"):
 
     Returns the map of both axes; ``kind`` is the scale, ``edges`` are bins of equal width on it.
     """
-    if scale not in SCALES:
-        raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {shown(scale)}.")
+    check_choice(scale, "scale", choices=("auto", "linear", "logit", "sqrt"))
     # Stored on the axes themselves: a table of axes would keep the figures in memory.
     ax.skcalib_quantiles = [*getattr(ax, "skcalib_quantiles", ()), _quantiles(scores, weight)]
     if scale != "auto":

@@ -31,7 +31,7 @@ from skcalib.displays._curves import (
     summarised_problems,
     summary_of_event,
 )
-from skcalib.estimators._response import align_classes, classifier_proba, name_with_response
+from skcalib.estimators.classifiers import align_classes, classifier_proba, name_with_response
 
 if TYPE_CHECKING:
     from skcalib.risk_models.summary import CalibrationSummary

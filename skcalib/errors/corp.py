@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.parallel import draw_each, run_each
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
@@ -29,7 +29,7 @@ from skcalib.data.clusters import independent_size, intraclass_correlation, stud
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, Multilabel, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events, named_events
+from skcalib.data.samples import binary_events, named_events, reduced
 from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.smoothers.partition import TiedScores
 from skcalib.stats.few_events import refutation
@@ -201,13 +201,14 @@ def corp_decomposition(
     (0.012, 0.094)
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label)
-    found = run_each(_decompose_event, ((score, *event) for event in events), n_jobs=n_jobs)
-    terms, curves = zip(*found, strict=True)
-    columns = np.array(terms).T
-    totals = columns.mean(axis=1) if notion.reduce == "mean" else columns.sum(axis=1)
-    numbers: list[Any] = [*totals.tolist(), *columns, tuple(curves)]
-    return CorpDecomposition(*numbers)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    events = named_events(y_true, y_proba, notion, **columns)
+    tasks = ((score, event, problem) for event, problem in events)
+    decompositions = run_each(_decompose_event, tasks, n_jobs=n_jobs)
+    terms, curves = zip(*decompositions, strict=True)
+    terms = np.array(terms).T
+    totals = terms.mean(axis=1) if notion.reduce == "mean" else terms.sum(axis=1)
+    return CorpDecomposition(*totals.tolist(), *terms, tuple(curves))
 
 
 def _decompose_event(score, event, problem):
@@ -365,20 +366,20 @@ def corp_bands(
     >>> bool(outside.mean() > 0.3)
     True
     """
-    if not isinstance(band, str) or band not in BANDS:
-        raise ValueError(f"band must be 'consistency' or 'confidence', got {shown(band)}.")
+    check_choice(band, "band", choices=("consistency", "confidence"))
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
-    events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label, groups)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    events = named_events(y_true, y_proba, notion, groups=groups, **columns)
     rng, bands = check_random_state(random_state), []
-    for event, one in events:
-        curve = IsotonicCurve.of(one)
+    for event, problem in events:
+        curve = IsotonicCurve.of(problem)
         if band == "consistency":
-            ends = consistency_band(curve, one, confidence_level, n_resamples, rng, n_jobs)
+            low, high = consistency_band(curve, problem, confidence_level, n_resamples, rng, n_jobs)
         else:
-            ends = curve.confidence(confidence_level, n_resamples, rng)
-        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, *ends))
+            low, high = curve.confidence(confidence_level, n_resamples, rng)
+        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, low, high))
     return bands
 
 
@@ -453,38 +454,37 @@ def corp_test(
     score, notion = resolve_loss(loss), resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     if isinstance(y_true, ForecastSummary):
-        events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label)
+        events = named_events(y_true, y_proba, notion, **columns)
         return _test_of_summary(events, score, n_resamples, rng)
     if isinstance(notion, Multilabel):
         raise ValueError(
             "corp_test draws one label from each row of y_proba; how several labels of a sample "
             "depend on each other is not known: test one column at a time."
         )
-    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
-    events = [one for _, one in binary_events(problem, pos_label, notion)]
-    curves = [IsotonicCurve.of(one) for one in events]
+    problem = check_problem(y_true, y_proba, **columns)
+    events = [event for _, event in binary_events(problem, pos_label, notion)]
+    curves = [IsotonicCurve.of(event) for event in events]
     # For a single event the null hypothesis concerns its own probability only.
     source, draws_of = (problem, notion) if len(events) > 1 else (events[0], Canonical())
     levels, codes = source.forecast.cumsum(axis=1), np.eye(source.forecast.shape[1])
 
     def miscalibration(target):
         pairs = draws_of.problems(source.forecast, target)
-        found = [
-            np.subtract(*mean_losses(score, one, curve, labels))
-            for one, curve, (_, labels) in zip(events, curves, pairs, strict=True)
+        excesses = [
+            np.subtract(*mean_losses(score, event, curve, labels))
+            for event, curve, (_, labels) in zip(events, curves, pairs, strict=True)
         ]
-        return max(float(np.mean(found) if notion.reduce == "mean" else np.sum(found)), 0.0)
+        return max(reduced(excesses, notion), 0.0)
 
-    observed = miscalibration(source.target)
-
-    def draw(own):
-        return miscalibration(codes[draw_codes(levels, own)])
+    def draw(generator):
+        return miscalibration(codes[draw_codes(levels, generator)])
 
     def draws(size):
         return draw_each(draw, size, rng, n_jobs=n_jobs)
 
-    return _record_test(observed, draws, n_resamples, source)
+    return _record_test(miscalibration(source.target), draws, n_resamples, source)
 
 
 def _test_of_summary(events, score, n_resamples, rng):
@@ -494,12 +494,12 @@ def _test_of_summary(events, score, n_resamples, rng):
             "corp_test draws labels from whole rows of y_proba, which a sketch of several classes "
             "does not have: make a sketch of one class against the rest, or of the top label."
         )
-    ((_, one),) = events
-    curve = IsotonicCurve.of(one)
-    observed = max(float(np.subtract(*mean_losses(score, one, curve, one.target))), 0.0)
-    one_label = [np.tile(label, (len(one.weight), 1)) for label in np.eye(2)]
-    losses = np.column_stack([score.loss(label, one.forecast) for label in one_label])
-    share = one.weight / one.weight.sum()
+    ((_, problem),) = events
+    curve = IsotonicCurve.of(problem)
+    observed = max(float(np.subtract(*mean_losses(score, problem, curve, problem.target))), 0.0)
+    one_label = [np.tile(label, (len(problem.weight), 1)) for label in np.eye(2)]
+    losses = np.column_stack([score.loss(label, problem.forecast) for label in one_label])
+    share = problem.weight / problem.weight.sum()
 
     def miscalibration(rate):
         parts = _two(rate)
@@ -509,21 +509,20 @@ def _test_of_summary(events, score, n_resamples, rng):
         return max(float(loss - best), 0.0)
 
     def draws(size):
-        rates = (rate for part in label_draws(one, size, rng) for rate in part)
+        rates = (rate for part in label_draws(problem, size, rng) for rate in part)
         return np.array([miscalibration(rate) for rate in rates])
 
-    return _record_test(observed, draws, n_resamples, one)
+    return _record_test(observed, draws, n_resamples, problem)
 
 
 def _record_test(observed, draws, n_resamples, problem):
     most = MOST_TIMES * n_resamples
     pvalue, drawn = drawn_pvalue(draws, observed, n_resamples, size=len(problem.weight), most=most)
-    how = "labels drawn at the given forecasts"
-    statistic, refuted = observed, refutation(problem.forecast, problem.target)
-    if refuted:
-        statistic, pvalue, how = np.inf, 0.0, refuted
+    statistic, reason = observed, "labels drawn at the given forecasts"
+    if refuted := refutation(problem.forecast, problem.target):
+        statistic, pvalue, reason = np.inf, 0.0, refuted
     estimate = float(observed - drawn.mean())
-    return CalibrationTest(statistic, pvalue, estimate, f"CORP miscalibration, {how}")
+    return CalibrationTest(statistic, pvalue, estimate, f"CORP miscalibration, {reason}")
 
 
 # --- Isotonic curves and their bands --------------------------------------------------------------
@@ -575,8 +574,8 @@ class IsotonicCurve:
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """The curve of a binary problem."""
-        rows = problem.forecast[:, 1], problem.target[:, 1], problem.weight
-        return cls(*rows, problem.square, problem.cluster)
+        score, label = problem.forecast[:, 1], problem.target[:, 1]
+        return cls(score, label, problem.weight, problem.square, problem.cluster)
 
     def levels(self, label: np.ndarray) -> np.ndarray:
         """Height of the curve for other labels (n,) at each distinct score."""
@@ -606,10 +605,10 @@ class IsotonicCurve:
         mass = np.bincount(group, tied.mass)
         score = np.bincount(group, tied.mass * tied.score) / mass
         square = np.bincount(group[tied.place], problem.squares)
-        found = copy(self)
-        found.tied, found._points = TiedScores(score, mass), group[self._points]
+        grouped = copy(self)
+        grouped.tied, grouped._points = TiedScores(score, mass), group[self._points]
         forecast = np.column_stack([1 - score, score])
-        return found, Problem(forecast, forecast, mass, problem.classes, square)
+        return grouped, Problem(forecast, forecast, mass, problem.classes, square)
 
     def confidence(
         self, confidence_level: float, n_resamples: int, rng: np.random.RandomState
@@ -617,9 +616,8 @@ class IsotonicCurve:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         if np.isfinite(self._units):
             confidence_level = student_level(confidence_level, self._units)
-        return _isotonic_interval(
-            self.mean, self._share * self.tied.mass, self._points, confidence_level
-        )
+        mass = self._share * self.tied.mass
+        return isotonic_interval(self.mean, mass, self._points, confidence_level)
 
     def _design_effect(self, label, weight, cluster):
         """Variance of the mean of each block over that of independent labels; one correlation."""
@@ -715,7 +713,9 @@ def label_draws(
             yield (rng.binomial(size, probability, shape) / size)[:, place]
 
 
-def _isotonic_interval(mean, mass, points, confidence_level):
+def isotonic_interval(
+    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
     `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
@@ -726,8 +726,8 @@ def _isotonic_interval(mean, mass, points, confidence_level):
     """
     below = _prefix_pools(mean, mass, points)
     above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
-    own = zip(mean[points, None], mass[points, None], strict=True)
-    pools = [(0.0, *pool) for pool in own]
+    at_points = zip(mean[points, None], mass[points, None], strict=True)
+    pools = [(0.0, level, size) for level, size in at_points]
     # Constraint: pools on the left of t are at most the height, pools on the right at least.
     pools += [(-1.0, level, size) for level, size in below]
     pools += [(1.0, 1 - level, size) for level, size in above]
@@ -745,7 +745,8 @@ def _isotonic_interval(mean, mass, points, confidence_level):
 
     best = isotonic_regression(mean, weights=mass).x[points].clip(0, 1)
     limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
-    return tuple(_last_within(cost, limit, best, np.full(len(best), end)) for end in (0.0, 1.0))
+    lowest, highest = np.zeros(len(best)), np.ones(len(best))
+    return _last_within(cost, limit, best, lowest), _last_within(cost, limit, best, highest)
 
 
 def _prefix_pools(mean, mass, ends):

@@ -18,7 +18,7 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import effective_size
 from skcalib.data.notions import NotionLike, resolve_notion
-from skcalib.data.samples import Samples
+from skcalib.data.samples import read_samples
 from skcalib.errors.binned import resolve_norm
 from skcalib.scores import weighted_mean
 
@@ -114,8 +114,8 @@ def smooth_calibration_error(
             f"{shown(bandwidth)}."
         )
     rule = resolve_notion(notion)
-    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    errors = [_smooth_error(one, bandwidth) for one in samples.scored()]
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    errors = [_smooth_error(rows, bandwidth) for rows in samples.scored()]
     return float(sum(errors) / (len(errors) if samples.notion.reduce == "mean" else 1))
 
 
@@ -273,8 +273,8 @@ def kde_calibration_error(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )
     rule = resolve_notion(notion)
-    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    means = [_mean_power(one, bandwidth, power) for one in samples.scored()]
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    means = [_mean_power(rows, bandwidth, power) for rows in samples.scored()]
     mean = sum(means) / (len(means) if samples.notion.reduce == "mean" else 1)
     return float(mean ** (1 / power))
 

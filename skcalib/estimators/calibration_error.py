@@ -17,13 +17,13 @@ from skcalib.data.notions import Multilabel, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.data.samples import reduced_fields
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.estimators._base import ClassifierInspector
+from skcalib.estimators.classifiers import ClassifierInspector
 from skcalib.proper.proper import ScoreDecomposition, decompose, reads_only, resolve_estimate
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.stats.means import MeanInterval
 
 if TYPE_CHECKING:
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 
 @completes_docstrings
@@ -218,19 +218,19 @@ class CalibrationErrorEstimator(ClassifierInspector):
             given = found.interval, found.evidence, found.lower_bound
             return self._set(decompose(found.terms), *given)
         found = [
-            estimate_proper_error(one, notion="canonical", **how) for one in problem.of_labels()
+            estimate_proper_error(label, notion="canonical", **how) for label in problem.of_labels()
         ]
         mean = partial(reduced_fields, notion=resolve_notion(self.notion))
         interval, evidence = None, None
-        if all(one.interval is not None for one in found):
-            interval = mean(MeanInterval, [one.interval for one in found])
-        if all(one.evidence is not None for one in found):
+        if all(label.interval is not None for label in found):
+            interval = mean(MeanInterval, [label.interval for label in found])
+        if all(label.evidence is not None for label in found):
             names = found[0].evidence
             evidence = {
-                name: float(np.mean([one.evidence[name] for one in found])) for name in names
+                name: float(np.mean([label.evidence[name] for label in found])) for name in names
             }
-        reason = next((one.lower_bound for one in found if one.lower_bound), "")
-        terms = mean(ScoreDecomposition, [decompose(one.terms) for one in found])
+        reason = next((label.lower_bound for label in found if label.lower_bound), "")
+        terms = mean(ScoreDecomposition, [decompose(label.terms) for label in found])
         return self._set(terms, interval, evidence, reason)
 
     def _set(self, terms, interval, evidence, lower_bound):

@@ -7,13 +7,16 @@ doc/design.rst for its basis and bias.
 `compare` tests groups, and `label_sum_pvalue` computes the p-values.
 """
 
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from skcalib._util.ties import merge_ties
 from skcalib._util.validation import mean_one
 from skcalib.data.clusters import (
     cluster_sums,
@@ -48,26 +51,39 @@ class EqualScores:
         self.score, self.hit, self.cluster = score, hit, cluster
         self.weight = mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
-        own = square
+        fit_square = square
         if square is None:
             square = weight**2
-            own = square if np.ptp(weight) else None  # as in the default calibration error
+            fit_square = square if np.ptp(weight) else None  # as in the default calibration error
         if offset is None:
-            offset = parametric_curve(score, hit, weight, own, cluster)
+            offset = parametric_curve(score, hit, weight, fit_square, cluster)
         self.square = square * (self.weight.sum() / weight.sum()) ** 2
         self.size = effective_size(weight, square)
         if cluster is not None:
-            rows = hit - offset, np.sqrt(offset * (1 - offset)), weight, cluster
-            self.size /= design_effect(*rows)
-        each = weight / self.count
-        self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
-        self.offset, self._folds, self._cell = offset, folds, None
+            spread = np.sqrt(offset * (1 - offset))
+            self.size /= design_effect(hit - offset, spread, weight, cluster)
+        label_weight = weight / self.count
+        self.equal_weights = np.ptp(label_weight) <= 1e-9 * label_weight.max()
+        self.offset, self._folds = offset, folds
         basis, self.position = self._basis(intervals_for(self.size))
         self._directions = np.empty((len(score), 0))
         self.residual = hit - self.offset
         self._append(basis)
         room = 0.25 / self.count.sum()
         self.curve = np.clip(hit - self.residual, room, 1 - room)
+
+    @classmethod
+    def of_problem(cls, problem, folds=None):
+        """Of the samples of a binary problem; the rows of a sketch have folds."""
+        return cls(
+            merge_ties(np.clip(problem.forecast[:, 1], 0, 1)),
+            problem.target[:, 1],
+            problem.weight,
+            square=problem.square,
+            count=problem.count,
+            folds=folds,
+            cluster=problem.cluster,
+        )
 
     @property
     def inflation(self):
@@ -92,10 +108,9 @@ class EqualScores:
 
     def beyond(self, columns):
         """The same comparison, at equal values of further columns (n, m) too."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._append(columns)
-        return other
+        extended = copy(self)
+        extended._append(columns)
+        return extended
 
     def center(self, columns):
         """Residuals of columns (n, m) after regression on the basis."""
@@ -109,8 +124,6 @@ class EqualScores:
 
         It is 0 for functions of the score: with equal scores there is nothing to compare.
         """
-        if self._cell is None:
-            self._cell = _neighbours(self.score)
         number, here = np.bincount(self._cell), np.bincount(self._cell, self.weight)
         several = number > 1
         factor = np.where(several, number / np.maximum(number - 1, 1), 0.0)[self._cell]
@@ -126,11 +139,22 @@ class EqualScores:
         if not scale > 0:
             return
         values, vectors = np.linalg.eigh(gram)
-        kept = values > _RANK * scale
-        added = columns @ (vectors[:, kept] / np.sqrt(values[kept]))
+        large = values > _RANK * scale
+        added = columns @ (vectors[:, large] / np.sqrt(values[large]))
         self._directions = np.hstack([self._directions, added])
         inner = added.T @ (self.weight * self.residual)
         self.residual = self.residual - added @ inner
+
+    @cached_property
+    def _cell(self):
+        """Cells (n,) of equal scores, with the next score where one sample has its own."""
+        _, level, count = np.unique(self.score, return_inverse=True, return_counts=True)
+        cell, number, filled = np.empty(len(count), dtype=int), 0, 0
+        for k, size in enumerate(count.tolist()):
+            cell[k], filled = number, filled + size
+            if filled > 1:
+                number, filled = number + 1, 0
+        return cell[level]
 
     def _basis(self, n_intervals):
         """Functions of the position, and an isotonic curve."""
@@ -141,19 +165,8 @@ class EqualScores:
         few = len(np.unique(position)) <= n_intervals + 1 or len(position) <= _ISOTONIC
         if few or np.ptp(self.hit) == 0:
             return columns, position
-        rows = self.score, self.hit, self.weight, self._folds, self.cluster
-        return np.hstack([columns, monotone_curve(*rows)[:, None]]), position
-
-
-def _neighbours(score):
-    """Numbers (n,) of cells of equal scores, with the next score where one sample has its own."""
-    _, level, count = np.unique(score, return_inverse=True, return_counts=True)
-    cell, number, filled = np.empty(len(count), dtype=int), 0, 0
-    for k, size in enumerate(count.tolist()):
-        cell[k], filled = number, filled + size
-        if filled > 1:
-            number, filled = number + 1, 0
-    return cell[level]
+        curve = monotone_curve(self.score, self.hit, self.weight, self._folds, self.cluster)
+        return np.hstack([columns, curve[:, None]]), position
 
 
 def monotone_curve(score, hit, weight, folds=None, cluster=None):
@@ -161,16 +174,19 @@ def monotone_curve(score, hit, weight, folds=None, cluster=None):
 
     No sample affects its own frequency, nor does any other of its cluster.
     """
-    forecast, target = (np.column_stack([1 - one, one]) for one in (score, hit))
+    forecast, target = np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit])
+    smoother = IsotonicSmoother()
     if folds is not None:
-        return cross_predict(forecast, target, weight, _fit_isotonic, folds)[:, 1]
-    if cluster is not None:
-        return smooth_other_clusters(IsotonicSmoother(), forecast, target, weight, cluster)[:, 1]
-    return IsotonicSmoother().fit(forecast, target, weight).smooth_held_out()[:, 1]
 
+        def fit(*rows):
+            return IsotonicSmoother().fit(*rows).predict
 
-def _fit_isotonic(forecast, target, weight):
-    return IsotonicSmoother().fit(forecast, target, weight).predict
+        curve = cross_predict(forecast, target, weight, fit, folds)
+    elif cluster is not None:
+        curve = smooth_other_clusters(smoother, forecast, target, weight, cluster)
+    else:
+        curve = smoother.fit(forecast, target, weight).smooth_held_out()
+    return curve[:, 1]
 
 
 def parametric_curve(score, hit, weight, square=None, cluster=None):
@@ -253,8 +269,8 @@ def compare(equal, member, least_share=_LEAST_SHARE):
     told &= equal.variance_at_equal_scores(member) > least
     pvalue, units = np.full(len(total), np.nan), equal.units(centred)
     for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE) & (units >= _LEAST_CLUSTERS)):
-        each = weight * centred[:, k] / equal.count
-        pvalue[k] = label_sum_pvalue(total[k], each, equal.curve, variance[k], equal.count)
+        coefficients = weight * centred[:, k] / equal.count
+        pvalue[k] = label_sum_pvalue(total[k], coefficients, equal.curve, variance[k], equal.count)
         if equal.cluster is not None:
             z = np.abs(total[k]) / np.sqrt(variance[k])
             pvalue[k] = max(pvalue[k], 2 * student.sf(z, units[k] - 1))
@@ -279,12 +295,18 @@ def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
     `count` is the number of labels with the same a and p, by default one.
     """
     count = np.ones(len(proba)) if count is None else count
-    own = float(np.sum(count * coefficients**2 * proba * (1 - proba)))
-    if not own > 0:
+    label_variance = float(np.sum(count * coefficients**2 * proba * (1 - proba)))
+    if not label_variance > 0:
         return 1.0
     step = np.sum(count * np.abs(coefficients) ** 3) / np.sum(count * coefficients**2)
-    size = abs(total) * np.sqrt(own / max(own, own if variance is None else variance)) - step / 2
-    z = size / np.sqrt(own)
+    size = (
+        abs(total)
+        * np.sqrt(
+            label_variance / max(label_variance, label_variance if variance is None else variance)
+        )
+        - step / 2
+    )
+    z = size / np.sqrt(label_variance)
     if z <= _ORDINARY:
         return float(min(1.0, 2 * norm.sf(max(z, 0.0))))
     a = np.sign(total) * coefficients
@@ -292,7 +314,7 @@ def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
     if size >= 0.999 * most:
         size = 0.999 * most
     logit = np.log(proba) - np.log1p(-proba)
-    slope = _solve(size, a, count, logit, proba, z / np.sqrt(own))
+    slope = _solve(size, a, count, logit, proba, z / np.sqrt(label_variance))
     bent = expit(logit + slope * a)
     log_mean = np.logaddexp(np.log1p(-proba), np.log(proba) + slope * a)
     cumulant = np.sum(count * (log_mean - slope * a * proba))

@@ -27,6 +27,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._util.messages import shown
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
+from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums
 from skcalib.data.features import Feature
 from skcalib.data.labels import labels_or_shares
@@ -37,9 +38,7 @@ STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}
 
 def level_sets(forecast: np.ndarray, n_bins: int, strategy: Strategy) -> np.ndarray:
     """Level set of each forecast; vectors of more than two columns are cut at medians."""
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        names = ", ".join(map(repr, STRATEGIES))
-        raise ValueError(f"strategy must be one of {names}, got {shown(strategy)}.")
+    look_up(strategy, STRATEGIES, "strategy")
     if forecast.shape[1] == 2:
         partition = STRATEGIES[strategy](n_bins)
     elif strategy == "quantile":
@@ -170,8 +169,8 @@ class Partitioner:
         with warnings.catch_warnings():
             # With fewer distinct points than clusters there are fewer regions, as intended.
             warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-            own = labels[:, 1] if np.shape(labels)[1:] == (2,) else labels
-            model.fit(prepared[fitting], own[fitting])
+            outcome = labels[:, 1] if np.shape(labels)[1:] == (2,) else labels
+            model.fit(prepared[fitting], outcome[fitting])
         return _numbered(model, prepared, fitting, measured)
 
 
@@ -187,7 +186,7 @@ def _kind(partitioner):
         return "tree"
     if isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
         return partitioner
-    if _is_estimator(partitioner):
+    if is_estimator(partitioner):
         return "estimator"
     raise ValueError(
         "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
@@ -199,23 +198,23 @@ def allows_nan(partitioner: PartitionerLike) -> bool:
     """Whether a partitioner accepts missing values: our trees do, estimators have a tag for it."""
     if partitioner is None or isinstance(partitioner, str):
         return partitioner in (None, "stump")
-    return _is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
+    return is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
 
 
-def _is_estimator(partitioner):
+def is_estimator(partitioner):
     finds = hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
     return hasattr(partitioner, "fit") and finds and not isinstance(partitioner, type)
 
 
 def _numbered(model, prepared, fitting, measured):
     find = model.apply if hasattr(model, "apply") else model.predict
-    found = [np.asarray(find(prepared[rows])) for rows in (fitting, measured)]
-    if found[0].ndim != 1:
+    names_of_rows = [np.asarray(find(prepared[rows])) for rows in (fitting, measured)]
+    if names_of_rows[0].ndim != 1:
         raise ValueError(
             f"{type(model).__name__} gives several regions for each sample: use a single tree or "
             "a clustering."
         )
-    names, number = np.unique(np.concatenate(found), return_inverse=True)
+    names, number = np.unique(np.concatenate(names_of_rows), return_inverse=True)
     if len(names) > 0.5 * len(number) and len(number) > 4:
         raise ValueError(
             f"{type(model).__name__} puts nearly every sample into its own region: use an "
@@ -298,15 +297,15 @@ def cut_level_sets(
             region[testing], rules = len(rules), [*rules, "all"]
             n_before += 1
             continue
-        fitted, found, names = next(cuts)
-        counts = np.bincount(found, minlength=len(names))
+        fitted, local, names = next(cuts)
+        counts = np.bincount(local, minlength=len(names))
         n_before += int(np.sum(counts > 0))
         n_single += int(np.sum(counts == 1))
         likeness = _frequencies(fitted, target[fitting], len(names))
-        region[testing] = len(rules) + merge_singletons(found, likeness)
+        region[testing] = len(rules) + merge_singletons(local, likeness)
         rules = rules + list(names)
-    kept, compact = np.unique(region[measured], return_inverse=True)
-    return Regions(compact, [rules[k] for k in kept], n_single / max(n_before, 1), n_before)
+    numbers, compact = np.unique(region[measured], return_inverse=True)
+    return Regions(compact, [rules[k] for k in numbers], n_single / max(n_before, 1), n_before)
 
 
 def _frequencies(region, target, n_regions):
@@ -469,8 +468,8 @@ class HistogramTree:
             if self._labels.ndim == 2:
                 for k, share in enumerate(self._labels[part].T):
                     mass = np.repeat(self._weight[part] * share, n_features)
-                    own = slice(k * layer, (k + 1) * layer)
-                    total[own] += np.bincount(cell.ravel(), mass, minlength=layer)
+                    class_layer = slice(k * layer, (k + 1) * layer)
+                    total[class_layer] += np.bincount(cell.ravel(), mass, minlength=layer)
             else:
                 place = (cell + self._labels[part].astype(np.int64)[:, None] * layer).ravel()
                 weight = np.repeat(self._weight[part], n_features) if weighted else None
@@ -587,9 +586,11 @@ def _gains(sides, mass):
     total = mass.sum(axis=1)[:, None]
     gain = np.full((len(sides), sides.shape[2]), -float((total**2).sum() / total.sum()))
     for part in (left, np.maximum(total - left, 0.0)):  # rounding of weights
-        own = part.sum(axis=1)
+        side_mass = part.sum(axis=1)
         # Tiny weights vanish next to huge ones.
-        gain += np.where(own > 0, (part**2).sum(axis=1) / np.where(own > 0, own, 1.0), -np.inf)
+        gain += np.where(
+            side_mass > 0, (part**2).sum(axis=1) / np.where(side_mass > 0, side_mass, 1.0), -np.inf
+        )
     return gain
 
 

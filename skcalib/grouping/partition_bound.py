@@ -21,7 +21,7 @@ loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ from sklearn.base import clone
 
 from skcalib._util.parallel import run_each, threads_for
 from skcalib._util.records import Record
+from skcalib._util.validation import take_rows
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.partition import (
     Partitioner,
@@ -52,25 +53,28 @@ if TYPE_CHECKING:
     from skcalib.scores import ProperScore
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupingFit:
-    """Terms of one problem, averaged over the two directions where halves were swapped."""
+    """Terms of one problem, averaged over the two directions where halves were swapped.
 
-    plugin: float
-    bias: float
-    induced: float
+    Without regions there are no terms of them, and with regions no ``scale``.
+    """
+
+    plugin: float = np.nan
+    bias: float = np.nan
+    induced: float = np.nan
     variance: float
     lower_bound: float
     calibration: float
     calibration_induced: float
     mean_loss: float
     refinement: float
-    correction: float
+    correction: float = np.nan
     pvalue: float
-    table: list
-    n_regions: int
+    table: list = field(default_factory=list)
+    n_regions: int = 0
     n_measured: int
-    singletons: float
+    singletons: float = 0.0
     scale: float = np.nan
 
 
@@ -94,50 +98,43 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
             "determines the regions, the other measures them."
         )
     rng = np.random.RandomState(seed)
-    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
+    bins = level_sets(forecast, options.n_bins, options.strategy)
     cutter = Partitioner(partitioner, options.region_ratio, rng, options.features)
     prepared = cutter.prepare(problem.features)
     if problem.cluster is None:
-        half = stratified_half(problem.forecast, bins, options.test_size, rng)
+        half = stratified_half(forecast, bins, options.test_size, rng)
     else:
-        half = half_of_clusters(problem.forecast, problem.cluster, options.test_size, rng)
-    results = [
-        _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng)
-        for measured in ((half, ~half) if options.swap else (half,))
-    ]
-    return results[0] if len(results) == 1 else _average(*results)
+        half = half_of_clusters(forecast, problem.cluster, options.test_size, rng)
+    fits = []
+    for measured in (half, ~half) if options.swap else (half,):
+        with threads_for(prepared):
+            cut = cut_level_sets(cutter, prepared, target, weight, bins, measured)
+        fitting = ~measured
+        fitted = clone(smoother).fit(forecast[fitting], target[fitting], weight[fitting])
+        curve = fitted.predict(forecast[measured])
+        fits.append(_measure(problem, score, bins, measured, cut, curve, options, rng))
+    return _average(*fits) if options.swap else fits[0]
 
 
-def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
-    """Fit regions and curve on the other half; measure on `measured`."""
-    with threads_for(prepared):
-        cut = cut_level_sets(cutter, prepared, problem.target, problem.weight, bins, measured)
-    fitting = ~measured
-    fitted = clone(smoother).fit(
-        problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
-    )
-    curve = fitted.predict(problem.forecast[measured])
-    return _terms(problem, score, bins, measured, cut, curve, options, rng)
-
-
-def _average(one, two):
+def _average(first, second):
     """Both directions: means; the variance counts them as dependent, the p-value doubles."""
     names = ("plugin", "bias", "induced", "lower_bound", "calibration", "calibration_induced")
     names += ("mean_loss", "refinement", "correction", "singletons")
-    means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
-    spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
+    means = {name: 0.5 * (getattr(first, name) + getattr(second, name)) for name in names}
+    spread = 0.25 * (np.sqrt(first.variance) + np.sqrt(second.variance)) ** 2
     table = [
         replace(region, share=0.5 * region.share, harm=0.5 * region.harm)
-        for region in one.table + two.table
+        for region in first.table + second.table
     ]
     return replace(
-        one,
+        first,
         **means,
         variance=float(spread),
-        pvalue=bonferroni([one.pvalue, two.pvalue]),
+        pvalue=bonferroni([first.pvalue, second.pvalue]),
         table=table,
-        n_regions=one.n_regions + two.n_regions,
-        n_measured=one.n_measured + two.n_measured,
+        n_regions=first.n_regions + second.n_regions,
+        n_measured=first.n_measured + second.n_measured,
     )
 
 
@@ -148,7 +145,6 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
     names, number = np.unique([str(name) for name in regions], return_inverse=True)
     _, first, region = np.unique(bins * len(names) + number, return_index=True, return_inverse=True)
     rules = [f"region {names[k]}" for k in number[first]]
-    n_before = len(rules)
     singletons = np.mean(np.bincount(region) == 1)
     for level in range(bins.max() + 1):
         here = bins == level
@@ -156,12 +152,10 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
         # Labels are not used: a region of one sample joins the largest of its level set.
         size = np.bincount(local)[:, None].astype(float)
         region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
-    kept, region = np.unique(region, return_inverse=True)
-    rules = [rules[k] for k in kept]
-    curve = held_out_curve(problem, smoother)
-    cut = Regions(region, rules, float(singletons), n_before)
-    measured = np.ones(len(bins), dtype=bool)
-    return _terms(problem, score, bins, measured, cut, curve, options, rng)
+    numbers, region = np.unique(region, return_inverse=True)
+    cut = Regions(region, [rules[k] for k in numbers], float(singletons), len(rules))
+    curve, measured = held_out_curve(problem, smoother), np.ones(len(bins), dtype=bool)
+    return _measure(problem, score, bins, measured, cut, curve, options, rng)
 
 
 def held_out_curve(problem, smoother):
@@ -172,52 +166,61 @@ def held_out_curve(problem, smoother):
     return smooth_other_clusters(smoother, *rows, problem.cluster)
 
 
-def _terms(problem, score, bins, measured, cut, curve, options, rng):
-    level, forecast, target = bins[measured], problem.forecast[measured], problem.target[measured]
-    weight, region = problem.weight[measured], cut.region
-    residual, cluster, single = target - curve, None, "sample"
+def _measure(problem, score, bins, measured, cut, curve, options, rng):
+    """Terms, p-value and table of the regions of the measured samples, with the curve at these."""
+    cluster, region, single = take_rows(problem.cluster, measured), cut.region, "sample"
     lonely = np.bincount(region)[region] == 1
-    if problem.cluster is not None:
-        cluster, single = problem.cluster[measured], "cluster"
-        region, lonely = merge_single_clusters(level, region, cluster)
+    if cluster is not None:
+        single = "cluster"
+        region, lonely = merge_single_clusters(bins[measured], region, cluster)
     if lonely.all():
         raise ValueError(
             f"Every region has a single {single}: use fewer bins or a larger region_ratio."
         )
-    if lonely.any():  # level sets of one sample are omitted from all terms
-        keep = ~lonely
-        level, forecast, target, weight = level[keep], forecast[keep], target[keep], weight[keep]
-        residual, curve = residual[keep], curve[keep]
-        region, cluster = region[keep], None if cluster is None else cluster[keep]
-    kept, region = np.unique(region, return_inverse=True)
-    cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
-    known = curve
+    several = ~lonely  # level sets of one sample are omitted from all terms
+    rows = np.flatnonzero(measured)[several]
+    level, weight = bins[rows], problem.weight[rows]
+    forecast, target = problem.forecast[rows], problem.target[rows]
+    curve, cluster = curve[several], take_rows(cluster, several)
+    residual = target - curve
+    numbers, region = np.unique(region[several], return_inverse=True)
+    positive = curve
     if options.by_curve:  # which divides by frequencies: none may be 0
-        known = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
-    rows = level, region, forecast, target, known, weight, cluster
-    terms = partition_terms(score, *rows, by_curve=options.by_curve)
-    pvalue = np.nan
-    if options.n_permutations and cluster is not None:
-        rows = level, region, residual, weight, cluster
-        pvalue = sign_pvalue(*rows, options.n_permutations, rng)
-    elif options.n_permutations:
-        rows = level, region, forecast, residual, weight
-        pvalue = permutation_pvalue(*rows, options.n_permutations, rng)
-    rows = level, region, cut.rules, forecast, target, curve, weight
-    table = region_table(problem.events, *rows, options.confidence_level, cluster)
+        positive = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
+    terms = partition_terms(
+        score,
+        level,
+        region,
+        forecast,
+        target,
+        positive,
+        weight,
+        cluster,
+        by_curve=options.by_curve,
+    )
+    pvalue, n_draws = np.nan, options.n_permutations
+    if n_draws and cluster is not None:
+        pvalue = sign_pvalue(level, region, residual, weight, cluster, n_draws, rng)
+    elif n_draws:
+        pvalue = permutation_pvalue(level, region, forecast, residual, weight, n_draws, rng)
+    table = region_table(
+        problem.events,
+        level,
+        region,
+        [cut.rules[k] for k in numbers],
+        forecast,
+        target,
+        curve,
+        weight,
+        options.confidence_level,
+        cluster,
+    )
+    mean_loss = weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
     return GroupingFit(
-        plugin=terms.plugin,
-        bias=terms.bias,
-        induced=terms.induced,
-        variance=terms.variance,
+        **vars(terms),
         lower_bound=terms.lower_bound,
-        calibration=terms.calibration,
-        calibration_induced=terms.calibration_induced,
-        mean_loss=float(
-            weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
-        ),
+        mean_loss=float(mean_loss),
         refinement=float(weighted_mean(score.loss(target, curve), weight)),
-        correction=terms.correction,
         pvalue=pvalue,
         table=table,
         n_regions=cut.n_before,
@@ -327,10 +330,10 @@ def variance_of_mean(
 ) -> float:
     """Squared standard error of a weighted mean, by clusters if there are any."""
     share = weight / weight.sum()
-    found = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
+    variance = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
     if cluster is None:
-        return found
-    return found * inflation(independent_size(weight, cluster=cluster))
+        return variance
+    return variance * inflation(independent_size(weight, cluster=cluster))
 
 
 def _calibration_induced(score, coarse, curve, forecast):
@@ -386,8 +389,8 @@ class Cells:
         part = part.ravel()
         mass = np.bincount(part, self._relative)
         sums = [np.bincount(part, self._relative * column) for column in values.T]
-        found = Cells(distinct[:, 0], np.bincount(part, self.weight))
-        return found, np.stack(sums, axis=1) / mass[:, None]
+        parts = Cells(distinct[:, 0], np.bincount(part, self.weight))
+        return parts, np.stack(sums, axis=1) / mass[:, None]
 
     def jackknife_bias(
         self, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray
@@ -401,17 +404,21 @@ class Cells:
         forecast of zero.
         """
         mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
-        rest = mass - weight
+        mass_without = mass - weight
         # Without the heavy sample of a cell the changes by the light ones would not cancel.
-        several = np.bincount(self.cells, rest <= 1e-9 * mass)[self.cells] == 0
+        several = np.bincount(self.cells, mass_without <= 1e-9 * mass)[self.cells] == 0
         scale = self._jackknife_scale(several)[several]
-        mean, rest, weight = mean[several], rest[several, None], weight[several, None]
-        others = mean - weight / rest * (values[several] - mean)
+        mean, mass_without, weight = (
+            mean[several],
+            mass_without[several, None],
+            weight[several, None],
+        )
+        others = mean - weight / mass_without * (values[several] - mean)
         others = np.clip(others, 0.0, 1.0)  # rounding can leave the simplex by one unit
         before, after = function(mean), function(others)
         finite = np.isfinite(before) & np.isfinite(after)
         change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
-        return float(np.sum(scale * rest[:, 0] * change) / self.mass.sum())
+        return float(np.sum(scale * mass_without[:, 0] * change) / self.mass.sum())
 
     def _jackknife_scale(self, several):
         """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
@@ -528,14 +535,17 @@ def region_table(
     if cluster is not None:
         for j in rows:
             here, k = cells.cells == j, column[j]
-            own = weight[here], confidence_level
-            alone[j] = (
-                mean_interval((target - curve)[here, k], *own, cluster=cluster[here]).standard_error
-                ** 2
+            samples = {"weight": weight[here], "cluster": cluster[here]}
+            residual = mean_interval(
+                (target - curve)[here, k], confidence_level=confidence_level, **samples
             )
-            found = rate_interval(target[here, k], *own, cluster=cluster[here])
-            low[j], high[j] = found.low, found.high
-    harm = share * (gap**2 - _noise(alone, cells.mass / levels.mass[level], level))
+            rate = rate_interval(target[here, k], confidence_level=confidence_level, **samples)
+            alone[j], low[j], high[j] = residual.standard_error**2, rate.low, rate.high
+    # The difference is that from the level set, of which the region is a part itself.
+    part = cells.mass / levels.mass[level]
+    together = np.bincount(level, part**2 * alone)
+    noise = (1 - 2 * part) * alone + together[level]
+    harm = share * (gap**2 - noise)
     expected = np.clip(expected, 0.0, 1.0)
     counts = np.bincount(cells.cells)
     return [
@@ -559,12 +569,6 @@ def region_table(
     ]
 
 
-def _noise(alone, part, level):
-    """Variance of the difference of a region from its level set, of which it is a part itself."""
-    together = np.bincount(level, part**2 * alone)
-    return (1 - 2 * part) * alone + together[level]
-
-
 # --- Permutation test -----------------------------------------------------------------------------
 
 
@@ -584,13 +588,13 @@ def sign_pvalue(
     asymptotically valid for many clusters otherwise.
     """
     pull = weight[:, None] * (residual - Cells(bins, weight).mean(residual))
-    cells = [np.unique(one, return_inverse=True)[1].ravel() for one in (regions, bins)]
-    mass = [np.bincount(one, weight) for one in cells]
+    cells = [np.unique(numbers, return_inverse=True)[1].ravel() for numbers in (regions, bins)]
+    mass = [np.bincount(cell, weight) for cell in cells]
 
     def statistic(signs):
         between = 0.0
-        for one, size, sign in zip(cells, mass, (1, -1), strict=True):
-            sums = (np.bincount(one, signs * column) for column in pull.T)
+        for cell, size, sign in zip(cells, mass, (1, -1), strict=True):
+            sums = (np.bincount(cell, signs * column) for column in pull.T)
             between += sign * sum(np.sum(s**2 / size) for s in sums)
         return between
 
@@ -631,9 +635,10 @@ def permutation_pvalue(
     def statistics(rows):
         """The part of the statistic that permutations change, for each order of rows (draws, n)."""
         cells = regions + n_regions * np.arange(len(rows))[:, None]
-        size = _sizes(cells, mass[rows])
+        size = np.bincount(cells.ravel(), mass[rows].ravel())
+        size[size == 0] = 1.0  # numbers without samples, whose sums are 0
         sums = (np.bincount(cells.ravel(), column[rows].ravel()) for column in pull.T)
-        between = sum(one**2 / size for one in sums)
+        between = sum(of_column**2 / size for of_column in sums)
         return between.reshape(len(rows), n_regions).sum(axis=1)
 
     def shuffled(keys):
@@ -650,9 +655,3 @@ def permutation_pvalue(
 
     observed = float(statistics(np.arange(len(bins))[None])[0])
     return drawn_pvalue(draw, observed, n_permutations, size=_SLOW * len(bins))[0]
-
-
-def _sizes(cells, mass):
-    """Weight of each cell; 1 for numbers without samples, whose sums are 0."""
-    size = np.bincount(cells.ravel(), mass.ravel())
-    return np.where(size == 0, 1.0, size)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -24,7 +24,7 @@ from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.data.problem import Problem
 from skcalib.links.newton import minimise_convex
-from skcalib.recalibration.base import IdentityRecalibrator, Recalibrator
+from skcalib.recalibration.base import IdentityRecalibrator, Recalibrator, check_seed
 from skcalib.recalibration.curves import IsotonicRecalibrator
 from skcalib.recalibration.fitting import (
     FittedFromParts,
@@ -106,9 +106,9 @@ class RecalibratorMixture(Record):
     def __str__(self) -> str:
         held = sorted(zip(self.weights, self.names, strict=True), reverse=True)
         large = [(weight, name) for weight, name in held if weight >= _SHOWN] or held[:1]
-        rest = 1 - sum(weight for weight, _ in large)
+        small = 1 - sum(weight for weight, _ in large)
         parts = [f"{short_name(name)} {weight:.2f}" for weight, name in large]
-        parts += [f"others {rest:.2f}"] if rest >= 0.005 else []
+        parts += [f"others {small:.2f}"] if small >= 0.005 else []
         kind = "monotone" if self.monotone else "not monotone"
         return f"{', '.join(parts)}\ngain {self.gain}; {kind}"
 
@@ -260,11 +260,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
 
     def _check_parameters(self):
         super()._check_parameters()
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "random_state must be a whole number, which gives the same folds in each fit, got "
-                f"{shown(self.random_state)}."
-            )
+        check_seed(self.random_state)
         if self.candidates is not None:
             candidate_names(self.candidates)  # raises for what is no recalibrator
 
@@ -273,70 +269,114 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         candidates = self.candidates
         if candidates is None:
             candidates = default_candidates(n_classes, self.loss, size)
-        elif not any(isinstance(one, IdentityRecalibrator) for one in candidates):
+        elif not any(map(_is_identity, candidates)):
             candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
-        names, y = candidate_names(candidates), samples.labels
-        data = samples.forecast, y if y.ndim == 2 else self.classes_[y], samples.weight
-        rows = samples.forecast, samples.target, samples.weight, samples.square
-        self._blend = _Blend(candidates, *rows)
+        names = candidate_names(candidates)
+        self._blend = _Blend(
+            candidates, samples.forecast, samples.target, samples.weight, samples.square
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
-            if samples.count is not None:
-                problem = Problem(
-                    *rows[:3], self.classes_, square=samples.square, count=samples.count
-                )
-                found, proba = self._weigh_rows(candidates, problem)
-                fit = partial(fit_rows, train=problem)
-            else:
-                found, proba = self._weigh(candidates, data, samples)
-                run = dict(zip(("proba", "y", "weight"), data, strict=True))
-                fit = partial(fit_recalibrator, **run, classes=self.classes_, measure=False)
-            fit = cache(lambda k, fit=fit: fit(candidates[k]))
-            alone = np.array([isinstance(one, IdentityRecalibrator) for one in candidates], float)
+            weigh = self._weigh if samples.count is None else self._weigh_rows
+            mixture, proba, fit = weigh(candidates, samples)
+            fits = {}
             while True:
-                weights = alone if found is None else found.weights
+                weights = np.array(
+                    [*map(_is_identity, candidates)] if mixture is None else mixture.weights, float
+                )
                 self._kept = np.flatnonzero(weights > 0).tolist()
-                self.maps_ = {names[k]: fit(k) for k in self._kept}
+                for k in self._kept:
+                    if k not in fits:
+                        fits[k] = fit(candidates[k])
+                self.maps_ = {names[k]: fits[k] for k in self._kept}
                 self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
                 self._declare(samples.forecast)
                 falling = [] if self.monotone_ or n_classes > 2 else self._falling(samples)
-                rising = found.without(falling) if falling else None
+                rising = mixture.without(falling) if falling else None
                 if rising is None:
                     break
-                found = rising
+                mixture = rising
         losses, gain = np.full(len(names), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
-        if found is not None:
-            losses, gain = found.losses(samples.score, proba)
-        columns = tuple(names), tuple(map(float, weights)), tuple(map(float, losses))
-        self.mixture_ = RecalibratorMixture(*columns, gain, self.monotone_)
+        if mixture is not None:
+            losses, gain = mixture.losses(samples.score, proba)
+        self.mixture_ = RecalibratorMixture(
+            tuple(names),
+            tuple(map(float, weights)),
+            tuple(map(float, losses)),
+            gain,
+            self.monotone_,
+        )
 
     def _falling(self, samples):
         """Numbers of the maps of two classes that fall somewhere."""
-        maps = zip(self._kept, self.maps_.values(), strict=True)
-        answers = ((k, partial(recalibrated_proba, one, classes=self.classes_)) for k, one in maps)
-        return [k for k, answer in answers if not never_falls(answer, samples.forecast)]
+        return [
+            k
+            for k, fitted in zip(self._kept, self.maps_.values(), strict=True)
+            if not never_falls(
+                partial(recalibrated_proba, fitted, classes=self.classes_), samples.forecast
+            )
+        ]
 
-    def _weigh(self, candidates, data, samples):
-        """The `HeldOutMixture` of the maps, None for too few samples, and its forecasts (n, K)."""
+    def _weigh(self, candidates, samples):
+        """The `HeldOutMixture` of the maps, its forecasts (n, K), and what fits a map to all.
+
+        The first two are None for too few samples.
+        """
+        y = samples.labels if samples.labels.ndim == 2 else self.classes_[samples.labels]
+        fit = partial(
+            fit_recalibrator,
+            proba=samples.forecast,
+            y=y,
+            weight=samples.weight,
+            classes=self.classes_,
+            measure=False,
+        )
         part, rounds = self._rounds(samples)
         if not rounds or len(candidates) == 1:
-            return None, None
-        proba, y, weight = (values[part] for values in data)
-        run = {"classes": self.classes_, "weight": weight, "n_jobs": self.n_jobs}
-        run |= {"scores": (), "forecasts": True}
-        forecasts = [held_out_losses(candidates, proba, y, folds=one, **run)[2] for one in rounds]
-        target = samples.target[part]
+            return None, None, fit
+        proba, weight = samples.forecast[part], samples.weight[part]
+        forecasts = [
+            held_out_losses(
+                candidates,
+                proba,
+                y[part],
+                classes=self.classes_,
+                folds=folds,
+                scores=(),
+                weight=weight,
+                n_jobs=self.n_jobs,
+                forecasts=True,
+            )[2]
+            for folds in rounds
+        ]
         cluster = None if samples.cluster is None else samples.cluster[part]
-        return HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster), proba
+        target = samples.target[part]
+        mixture = HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster)
+        return mixture, proba, fit
 
-    def _weigh_rows(self, candidates, problem):
+    def _weigh_rows(self, candidates, samples):
         """As `_weigh`, for rows of a sketch, whose samples are divided into folds at random."""
+        problem = Problem(
+            samples.forecast,
+            samples.target,
+            samples.weight,
+            self.classes_,
+            square=samples.square,
+            count=samples.count,
+        )
+        fit = partial(fit_rows, train=problem)
         if problem.n_samples < _FEWEST or len(candidates) == 1:
-            return None, None
+            return None, None, fit
         divided, folds = problem.split(_FOLDS, self.random_state)
-        forecasts = held_out_forecasts_of_rows(candidates, divided, folds)
-        rows = divided.target, divided.weight, None, divided.square
-        return HeldOutMixture(candidates, [forecasts], [folds], *rows), divided.forecast
+        mixture = HeldOutMixture(
+            candidates,
+            [held_out_forecasts_of_rows(candidates, divided, folds)],
+            [folds],
+            divided.target,
+            divided.weight,
+            square=divided.square,
+        )
+        return mixture, divided.forecast, fit
 
     def _rounds(self, samples):
         """Rows of the samples that give the weights, and lists of test folds of these."""
@@ -346,9 +386,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         if n_samples > most:
             part = np.sort(rng.choice(n_samples, most, replace=False))
         if samples.folds is not None:
-            kept = np.zeros(n_samples, dtype=bool)
-            kept[part] = True
-            folds = folds_among(kept, samples.folds)
+            folds = folds_among(np.isin(np.arange(n_samples), part), samples.folds)
             folds = [test for test in folds if 0 < len(test) < len(part)]
             if len(folds) > 1:
                 return part, [folds]
@@ -357,8 +395,8 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         cv, target = _FOLDS if self.cv is None else self.cv, samples.target[part]
         if not isinstance(cv, Integral) or samples.cluster is not None:
             cluster = None if samples.cluster is None else samples.cluster[part]
-            run = {"random_state": self.random_state, "cluster": cluster}
-            return part, [[test for _, test in check_folds(cv, target, **run)]]
+            folds = check_folds(cv, target, random_state=self.random_state, cluster=cluster)
+            return part, [[test for _, test in folds]]
         labels = target.argmax(axis=1)
         counts = np.bincount(labels)
         rare = self.classes_[np.flatnonzero((counts > 0) & (counts < cv))]
@@ -371,41 +409,40 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 stacklevel=outside_level(),
             )
         n_rounds = int(np.clip(_ROUNDED // len(part), 1, _MOST_ROUNDS))
-        run = labels, samples.forecast[part], min(cv, len(part)), rng
-        return part, [_spread(*run) for _ in range(n_rounds)]
+        forecast, n_folds = samples.forecast[part], min(cv, len(part))
+        return part, [_spread(labels, forecast, n_folds, rng) for _ in range(n_rounds)]
 
     def _apply_map(self, forecast):
-        found = np.zeros(forecast.shape)
-        for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
-            answer = recalibrated_proba(one, forecast, self.classes_)
-            found += self.weights_[name] * self._blend(k, answer)
-        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
+        mixed = np.zeros(forecast.shape)
+        for k, (name, fitted) in zip(self._kept, self.maps_.items(), strict=True):
+            proba = recalibrated_proba(fitted, forecast, self.classes_)
+            mixed += self.weights_[name] * self._blend(k, proba)
+        return np.minimum(mixed, 1.0, out=mixed)  # weights sum to one up to rounding
 
     def _write_map(self, add, x):
-        found, size = [], self._blend.size + 1
-        for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
+        parts = []
+        for k, (name, fitted) in zip(self._kept, self.maps_.items(), strict=True):
             weight = self.weights_[name]
-            prior = 0.0 if self._blend.pure[k] else weight / size
-            answer = add.recalibrator(one, x, self.classes_)
+            prior = 0.0 if self._blend.pure[k] else weight / (self._blend.size + 1)
+            proba = add.recalibrator(fitted, x, self.classes_)
             shift = prior * self._blend.prior
-            found.append(add("scale", answer, factor=weight - prior, shift=shift))
-        return add("sum", *found)
+            parts.append(add("scale", proba, factor=weight - prior, shift=shift))
+        return add("sum", *parts)
 
     def _declare(self, forecast):
         """Properties of the mixture, from those of its maps and, of two classes, its values."""
         maps = self.maps_.values()
         pure = all(self._blend.pure[k] for k in self._kept)
-        kept = [
-            all(getattr(m, name, False) for m in maps)
-            for name in ("preserves_argmax_", "preserves_order_")
-        ]
-        self.preserves_argmax_, self.preserves_order_ = (pure and one for one in kept)
+        for name in ("preserves_argmax_", "preserves_order_"):
+            setattr(self, name, pure and all(getattr(fitted, name, False) for fitted in maps))
         if len(self.classes_) > 2:
             # A sum of monotone operators of the logits is one; they are injective.
             self.monotone_ = self.injective_ = all(map(_is_monotone, maps))
             return
         self.monotone_ = never_falls(self._apply_map, forecast)
-        self.injective_ = self.monotone_ and any(is_increasing(m, self.classes_) for m in maps)
+        self.injective_ = self.monotone_ and any(
+            is_increasing(fitted, self.classes_) for fitted in maps
+        )
 
 
 def never_falls(
@@ -423,7 +460,7 @@ class _Blend:
     def __init__(self, candidates, forecast, target, weight, square=None):
         # The log loss of these two is finite wherever that of the forecasts is.
         kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if forecast.min() == 0 else 2]
-        self.pure = [type(one) in kinds for one in candidates]
+        self.pure = [type(candidate) in kinds for candidate in candidates]
         self.size, counts = effective_size(weight, square), weight @ target
         share = counts / counts.sum()
         self.prior = (share * self.size + 1 / len(share)) / (self.size + 1)
@@ -460,21 +497,22 @@ class HeldOutMixture:
         square: np.ndarray | None = None,
     ) -> None:
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
-        identity = [isinstance(one, IdentityRecalibrator) for one in candidates].index(True)
-        own = forecasts[0][identity][tested[0]]
-        self.blend = blend = _Blend(candidates, own, target, weight, square)
+        identity = [*map(_is_identity, candidates)].index(True)
+        unchanged = forecasts[0][identity][tested[0]]
+        self.blend = blend = _Blend(candidates, unchanged, target, weight, square)
         self.sample, self._of_samples = np.concatenate(tested), (weight, cluster, square)
         self.forecasts = np.concatenate(
             [
-                [blend(k, one[rows]) for k, one in enumerate(every)]
-                for every, rows in zip(forecasts, tested, strict=True)
+                [blend(k, proba[rows]) for k, proba in enumerate(of_maps)]
+                for of_maps, rows in zip(forecasts, tested, strict=True)
             ],
             axis=1,
         )
         size = effective_size(weight, square)
         self.target = target[self.sample]
         self.weight = weight[self.sample] * (size / (weight.sum() * len(rounds)))
-        simple = [isinstance(one, (IdentityRecalibrator, TemperatureScaling)) for one in candidates]
+        kinds = IdentityRecalibrator, TemperatureScaling
+        simple = [isinstance(candidate, kinds) for candidate in candidates]
         self._prior = np.where(simple, _SIMPLE, 1 / max(simple.count(False), 1))
         self._ratio = 1.0
         log, brier = np.min([self._losses(f) @ self.weight for f in self.forecasts], axis=0)
@@ -486,29 +524,28 @@ class HeldOutMixture:
 
     def _mix(self):
         """Compute the weights, and the forecasts by mixtures without each fold."""
-        identity = self._identity
-        own, nested = self.forecasts[identity], self._nested(self._rounds)
-        share = float(expit(self._gain(own, nested) - np.log(_ODDS)))
+        unchanged, nested = self.forecasts[self._identity], self._nested(self._rounds)
+        share = float(expit(self._gain(unchanged, nested) - np.log(_ODDS)))
         weights = share * self._weights(slice(None))
-        weights[identity] += 1 - share
+        weights[self._identity] += 1 - share
         weights[weights < _LEAST] = 0.0
         self.weights = weights / weights.sum()
-        self.mixed = share * nested + (1 - share) * own
+        self.mixed = share * nested + (1 - share) * unchanged
 
     def without(self, maps: Sequence[int]) -> HeldOutMixture | None:
         """The mixture of the other maps; None if these maps gain more than the prior odds."""
-        other = copy(self)
-        other._allowed = np.setdiff1d(self._allowed, maps)
-        other._mix()
-        return None if self._gain(other.mixed, self.mixed) > np.log(_ODDS) else other
+        smaller = copy(self)
+        smaller._allowed = np.setdiff1d(self._allowed, maps)
+        smaller._mix()
+        return None if self._gain(smaller.mixed, self.mixed) > np.log(_ODDS) else smaller
 
     def _gain(self, before, after):
         """Total gain of forecasts (N, K) over others, in units of independent samples."""
         gain = self._criterion(before) - self._criterion(after)
-        found, alike = self.interval(gain), self.interval(gain, clustered=False)
+        mean, unclustered = self.interval(gain), self.interval(gain, clustered=False)
         # Dependent samples have less evidence than as many independent ones.
-        independent = min(1.0, alike.standard_error / max(found.standard_error, 1e-300)) ** 2
-        return independent * self._size * found.estimate
+        independent = min(1.0, unclustered.standard_error / max(mean.standard_error, 1e-300)) ** 2
+        return independent * self._size * mean.estimate
 
     def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
         """Interval of the mean of values (N,), which are averaged for each sample first."""
@@ -524,8 +561,8 @@ class HeldOutMixture:
     def losses(self, score: ProperScore, proba: np.ndarray) -> tuple[list[float], MeanInterval]:
         """Mean loss of each map, and the interval of the gain over forecasts (n, K)."""
         losses = [
-            float(weighted_mean(score.loss(self.target, one), self.weight))
-            for one in self.forecasts
+            float(weighted_mean(score.loss(self.target, forecast), self.weight))
+            for forecast in self.forecasts
         ]
         before, after = (score.loss(self.target, f) for f in (proba[self.sample], self.mixed))
         return losses, self.interval(before - after)
@@ -581,9 +618,9 @@ class HeldOutMixture:
             hessian += np.diag(prior / w**2)
             return free.T @ gradient, free.T @ hessian @ free
 
-        found = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
+        minimum = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
         weights = np.zeros(len(self.forecasts))
-        weights[allowed] = start + free @ found.parameters
+        weights[allowed] = start + free @ minimum.parameters
         return weights
 
 
@@ -593,6 +630,10 @@ def _spread(labels, forecast, n_folds, rng):
     order = rng.permutation(np.lexsort((*forecast.T, labels)))
     order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[k::n_folds]) for k in range(n_folds)]
+
+
+def _is_identity(recalibrator):
+    return isinstance(recalibrator, IdentityRecalibrator)
 
 
 def _is_monotone(recalibrator):

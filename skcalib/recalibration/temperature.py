@@ -80,23 +80,20 @@ class TemperatureScaling(
     """
 
     def _fit_map(self, samples):
-        score, data = samples.score, (samples.labels, samples.weight)
-        if not isinstance(score, LogLoss):
-            self._declare(*fit_temperature(score, samples.forecast, *data))
-            return None
-        # The logits are processed by blocks, without another array of n_samples x n_classes.
+        score, labels, weight = samples.score, samples.labels, samples.weight
+        is_log_loss = isinstance(score, LogLoss)
         large = self.input == "proba" and samples.values.size > _LARGE
-        logits = LogRows(samples.values, self.detection_limit_) if large else samples.forecast
-        self._declare(*fit_temperature(score, logits, *data))
-        if not self._measures:
-            return None
-        return tuple(mean_log_loss(logits, *data, beta) for beta in (1.0, self._beta))
-
-    def _declare(self, beta, n_iter):
-        self._beta, self.n_iter_ = beta, n_iter
-        self.temperature_ = self._unit / beta
-        warn_at_the_ends(beta)
+        if is_log_loss and large:  # without another array of n_samples x n_classes
+            logits = LogRows(samples.values, self.detection_limit_)
+        else:
+            logits = samples.forecast
+        self._beta, self.n_iter_ = fit_temperature(score, logits, labels, weight)
+        self.temperature_ = self._unit / self._beta
+        warn_at_the_ends(self._beta)
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
+        if not (is_log_loss and self._measures):
+            return None
+        return tuple(mean_log_loss(logits, labels, weight, beta) for beta in (1.0, self._beta))
 
     def _apply_map(self, logits):
         return softmax(logits.astype(np.float64) * self._beta, axis=1)
@@ -138,11 +135,12 @@ def _loss_sums(score, logits, target, weight, betas):
 
     The derivatives are those in log(beta), (b,).
     """
-    found = np.empty((2, len(betas)))
+    losses, slopes = np.empty(len(betas)), np.empty(len(betas))
     for j, beta in enumerate(betas):
         loss, slope = score.logit_loss(target, beta * logits)
-        found[:, j] = weight @ loss, beta * (weight @ np.einsum("ik,ik->i", slope, logits))
-    return found[0], found[1]
+        losses[j] = weight @ loss
+        slopes[j] = beta * (weight @ np.einsum("ik,ik->i", slope, logits))
+    return losses, slopes
 
 
 def _lowest(mean_losses, low, high):
@@ -242,12 +240,13 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     def _fit_map(self, samples):
         score, logits, weight = samples.score, samples.forecast, samples.weight
-        ends = {"low": 0.2, "high": 20.0}
-        self._beta, self.n_iter_ = fit_temperature(score, logits, samples.labels, weight, **ends)
+        self._beta, self.n_iter_ = fit_temperature(
+            score, logits, samples.labels, weight, low=0.2, high=20.0
+        )
         self.temperature_ = self._unit / self._beta
         self.weights_ = _convex_weights(score, self._parts(logits), samples.target, weight)
-        kept = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
-        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
+        varies = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
+        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = varies
 
     def _parts(self, logits):
         logits = logits.astype(np.float64)
@@ -274,7 +273,7 @@ def _convex_weights(score, parts, target, weight):
         slope = score.loss_gradient(target, np.tensordot(weights, parts, axes=1))
         return np.einsum("ink,nk,n->i", parts, slope, weight / weight.sum())
 
-    found = minimize(
+    minimum = minimize(
         mean_loss,
         np.array([0.8, 0.1, 0.1]),
         jac=gradient,
@@ -283,7 +282,7 @@ def _convex_weights(score, parts, target, weight):
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    inside = np.where(found.x < _NO_WEIGHT, 0.0, found.x)
+    inside = np.where(minimum.x < _NO_WEIGHT, 0.0, minimum.x)
     return min([*np.eye(3), inside / inside.sum()], key=mean_loss)
 
 

@@ -332,8 +332,8 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
-    problem, _ = only_problem(*data)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem, _ = only_problem(y_true, y_proba, Canonical(), groups=groups, **columns)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -384,17 +384,19 @@ def summary_of_problem(
 def _lines(problem, confidence_level, notes):
     """Calibration in the large, intercept and slope; the first may exist without the others."""
     try:
-        found = calibration_intercept_slope(
+        line = calibration_intercept_slope(
             problem, problem.forecast, confidence_level=confidence_level
         )
-        return found.in_the_large, found.intercept, found.slope
+        return line.in_the_large, line.intercept, line.slope
     except ValueError as error:
-        log_odds, outcome, *rows = uncertain_logits(problem)
+        uncertain, log_odds = uncertain_logits(problem)
+        outcome = uncertain.target[:, 1]
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
-        one = np.ones((len(outcome), 1))
-        return *coefficient_intervals(one, log_odds, outcome, rows, confidence_level), None, None
+        ones = np.ones((len(outcome), 1))
+        in_the_large = coefficient_intervals(ones, log_odds, uncertain, confidence_level)
+        return *in_the_large, None, None
 
 
 def _likelihood(problem):
@@ -404,14 +406,19 @@ def _likelihood(problem):
     if label.min() == label.max():
         raise ValueError("Discrimination needs labels of both classes, and all are of one class.")
     test = JointRatio(problem)
-    found = run_test(test, problem)
+    unreliability = run_test(test, problem)
     rate = float(weighted_mean(label, problem.weight))
     mean_loss = test.size * float(entr(rate) + entr(1 - rate))
     gain = 2 * (mean_loss - test.least_loss(label[test.uncertain]))
     # A slope adds one to the gain on average; with clusters as much as they make of one sample.
     optimism = 1.0 if problem.cluster is None else float(np.mean(test.law))
     discrimination = float((gain - optimism) / test.size)
-    return found.estimate, found.pvalue, discrimination, discrimination - found.estimate
+    return (
+        unreliability.estimate,
+        unreliability.pvalue,
+        discrimination,
+        discrimination - unreliability.estimate,
+    )
 
 
 def _curve(problem, solved, confidence_level, notes):
@@ -436,16 +443,16 @@ def _losses(problem, confidence_level, notes):
     """Brier score, scaled Brier score and log loss."""
     target, forecast, weight = problem.target, problem.forecast, problem.weight
     brier = Brier().loss(target, forecast)
-    found = {
+    losses = {
         "brier": _mean_loss("brier", Brier(), 1.0, problem, confidence_level, notes),
         "log_loss": _mean_loss("log_loss", LogLoss(), np.inf, problem, confidence_level, notes),
     }
-    rate, loss = float(weighted_mean(target[:, 1], weight)), found["brier"].estimate
+    rate, loss = float(weighted_mean(target[:, 1], weight)), losses["brier"].estimate
     variance = rate * (1 - rate)
     if not variance > 0 or target[:, 1].min() == target[:, 1].max():
-        notes |= {name: notes.get(name, ONE_CLASS) for name in found}
+        notes |= {name: notes.get(name, ONE_CLASS) for name in losses}
         notes["brier_skill"] = "All labels are of one class: no forecast can improve on the mean."
-        return found | {"brier_skill": None}
+        return losses | {"brier_skill": None}
     # The influence of a sample on 1 - B / (rate (1 - rate)), by the delta method.
     moved = (1 - 2 * rate) * (target[:, 1] - rate)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -453,15 +460,15 @@ def _losses(problem, confidence_level, notes):
     skill = 1 - loss / variance
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
-        return found | {"brier_skill": None}
+        return losses | {"brier_skill": None}
     rows = weight, confidence_level, problem.square, problem.cluster
     interval = mean_interval(influence, *rows, estimate=skill)
-    return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
+    return losses | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
 def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """The interval of a mean loss, in its range."""
-    found = mean_loss_interval(
+    interval = mean_loss_interval(
         partial(score.loss, forecast=problem.forecast),
         problem.forecast,
         problem.target,
@@ -471,18 +478,18 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
         cluster=problem.cluster,
         estimate=problem.mean_loss(score),
     )
-    if not np.isfinite(found.estimate):
+    if not np.isfinite(interval.estimate):
         wrong = problem.take(~np.isfinite(score.loss(problem.target, problem.forecast))).n_samples
         share = f"{wrong} of {problem.n_samples} samples"
         notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
-        return found
-    if found.standard_error == 0 and (problem.forecast != 0.5).any():
+        return interval
+    if interval.standard_error == 0 and (problem.forecast != 0.5).any():
         notes[name] = NO_SPREAD
-        return MeanInterval(found.estimate, 0.0, highest, np.inf)
-    return _inside(found, 0.0, highest)
+        return MeanInterval(interval.estimate, 0.0, highest, np.inf)
+    return _inside(interval, 0.0, highest)
 
 
-def _inside(found, low, high):
+def _inside(interval, low, high):
     """An interval cut at the limits of the possible values."""
-    limits = max(found.low, low), min(found.high, high)
-    return MeanInterval(found.estimate, *limits, found.standard_error)
+    limits = max(interval.low, low), min(interval.high, high)
+    return MeanInterval(interval.estimate, *limits, interval.standard_error)

@@ -400,16 +400,17 @@ def check_binary(
     name: str,
 ) -> Problem:
     """Arguments of a binary test -> `Problem`."""
-    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
+    columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    columns |= {"pos_label": pos_label, "groups": groups}
     if isinstance(y_true, ForecastSummary):
         if len(y_true.summarised_notion()[2]) > 2:
             raise ValueError(
                 f"{name} is for two classes, but the sketch has more: make a sketch of one class "
                 "against the rest."
             )
-        ((_, problem),) = named_events(*data)
+        ((_, problem),) = named_events(y_true, y_proba, Canonical(), **columns)
         return problem
-    problem = check_problem(*data)
+    problem = check_problem(y_true, y_proba, Canonical(), **columns)
     n_classes = problem.forecast.shape[1]
     if n_classes > 2:
         raise ValueError(

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
@@ -250,10 +251,18 @@ def kernel_calibration_test(
     if test.pvalue == 0 or method == "bound" or not few_labels(problem, notion):
         return test
     if method == "embedding":
-        drawn = drawn_embedding_pvalue(problem, embedding, notion, n_resamples, rng)
+        drawn = drawn_embedding_pvalue(problem, embedding, notion, n_draws=n_resamples, rng=rng)
     else:
         taken = statistic if method == "spectral" or statistic != "auto" else "unbiased"
-        drawn = drawn_kernel_pvalue((problem, kernel, notion), taken, block_size, n_resamples, rng)
+        drawn = drawn_kernel_pvalue(
+            problem,
+            kernel,
+            notion,
+            statistic=taken,
+            block_size=block_size,
+            n_draws=n_resamples,
+            rng=rng,
+        )
     if by_default and problem.cluster is None and not problem.indicator:
         how = test.method.replace(method, DRAWN, 1)
         return replace(test, pvalue=drawn, method=how)
@@ -294,7 +303,7 @@ def _check_method(method, statistic):
         names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
             f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
-            f"{shown(method)}."
+            f"{shown(method)}.{did_you_mean(method, ('auto', *METHODS[statistic]))}"
         )
     return method
 
@@ -506,6 +515,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(
             f"statistic must be one of {names}, for which bounds are known, got {shown(statistic)}."
+            f"{did_you_mean(statistic, STATISTICS)}"
         )
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(

@@ -14,11 +14,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from skcalib._util.formatting import pvalue_text, record_text
-from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import check_indices, to_numpy, weighted_rows
+from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
 from skcalib.data.clusters import effective_size, number_clusters
 from skcalib.data.labels import check_y, listed, unique_labels
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
@@ -366,7 +365,8 @@ def _residual_intervals(problem, level):
 
 def _line_intervals(problem, level, whole):
     """Intervals of the logistic recalibration; of the intercept alone unless `whole`."""
-    x, y, *rows = uncertain_logits(problem)
+    uncertain, x = uncertain_logits(problem)
+    y = uncertain.target[:, 1]
     if whole:
         fitted = calibration_intercept_slope(_source(problem), confidence_level=level)
         found = {name: getattr(fitted, name) for name in LINES}
@@ -374,7 +374,7 @@ def _line_intervals(problem, level, whole):
             freedom = _rarer_labels(problem) - 2
             found = {name: _widened(one, level, freedom) for name, one in found.items()}
     elif y.size and y.min() < y.max():
-        found = {LINES[0]: coefficient_intervals(np.ones((len(x), 1)), x, y, rows, level)[0]}
+        found = {LINES[0]: coefficient_intervals(np.ones((len(x), 1)), x, uncertain, level)[0]}
     else:
         raise ValueError(
             "Calibration in the large, intercept and slope have no finite estimate: all labels of "
@@ -397,10 +397,7 @@ def _widened(interval, level, freedom):
 
 def _error_interval(problem, metric, level):
     """Interval of a calibration error of a binary problem."""
-    if not isinstance(metric, str) or metric not in METRICS:
-        raise ValueError(
-            f"metric must be one of {', '.join(map(repr, METRICS))}, got {shown(metric)}."
-        )
+    look_up(metric, dict.fromkeys(METRICS), "metric")
     source = _source(problem)
     forecast = None if isinstance(source, ForecastSummary) else problem.forecast
     found = calibration_error_interval(
@@ -450,8 +447,8 @@ def two_windows(
         )
     rows = {"by": by, "sample_weight": sample_weight, "groups": groups}
     check_indices(y_true=y_true, y_proba=y_proba, **rows)
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
-    problem = _only_event(named_events(*data))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = _only_event(named_events(y_true, y_proba, notion, groups=groups, **columns))
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))
     if values.shape != (n_samples,):

@@ -437,9 +437,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         events = Samples.of(y_true, y_proba, notion, sample_weight, plan.labels, remedy="labels")
         if by is None:
             return {None: sum_events(events, plan)[0]}
-        keys, codes = _number_groups(by, len(events.part.raw))
-        if events.part.weight is not None:
-            codes = codes[events.part.weight > 0]
+        keys, codes = _number_groups(by, len(events.raw))
+        if events.weight is not None:
+            codes = codes[events.weight > 0]
         sums = sum_events(events, plan, codes, len(keys))
         return {key: part for key, part in zip(keys, sums, strict=True) if part.n_samples}
 

@@ -254,9 +254,9 @@ def sum_events(
     """Sums of each group of `Samples`; `codes` (n,) are groups of those of positive weight."""
     n_problems, n_slots, starts = plan.n_problems, plan.n_slots, cell_starts(plan.n_cells)
     width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
-    n_fields = 2 if events.part.weight is None else 4
+    n_fields = 2 if events.weight is None else 4
     cells, totals = _Tally(n_fields, n_groups * width * n_slots), np.zeros((2, n_groups * width))
-    for score, event, weight in events.part.blocks(events.notion):
+    for score, event, weight in events.blocks():
         group = None if codes is None else codes[at : at + len(score)]
         at += len(score)
         n_samples += len(score) if group is None else np.bincount(group, minlength=n_groups)

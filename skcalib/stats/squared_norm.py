@@ -63,8 +63,14 @@ class SquaredNorm:
             plain = max(signal - noise2 / 2, 0.0) / estimate
             variance = noise2 + between * estimate**2 + 4 * estimate * np.array([slope, plain])
             padding = float(np.sqrt(variance[0] / variance[1]))
-        found = (estimate, noise2, noise3, slope, between, padding)
-        return cls(*map(float, found))
+        return cls(
+            float(estimate),
+            float(noise2),
+            float(noise3),
+            float(slope),
+            float(between),
+            float(padding),
+        )
 
     @property
     def standard_error(self) -> float:
@@ -168,8 +174,8 @@ def signal_slope(signal: float, raw: float, estimate: float, noise2: float, nois
     if estimate > 0:
         ratio = max(ratio, min((signal - noise2 / 2) / estimate, np.sqrt(noise2 / 2)))
     largest = max(noise3 / (4 * noise2), 0.0)
-    more = np.sqrt(noise2 + 4 * ratio * max(estimate, 0.0))
-    return float(max(ratio, (signal + more * largest) / (raw + more)))
+    deviation = np.sqrt(noise2 + 4 * ratio * max(estimate, 0.0))
+    return float(max(ratio, (signal + deviation * largest) / (raw + deviation)))
 
 
 # --- Weighted sums of chi-square variables --------------------------------------------------------
@@ -226,9 +232,9 @@ def _tail(x, weights, copies, side):
     if side > 0 and -0.5 * copies * np.log(1 - 0.5 * weights).sum() - 0.25 * x < _UNDERFLOW:
         return 0.0  # by Chernoff's bound
     saddle = _saddle(x, weights, copies, side)
-    rest = 1 - 2 * weights * saddle
-    second = copies * np.sum(2 * (weights / rest) ** 2) + saddle**-2
-    third = copies * np.sum(8 * (weights / rest) ** 3) - 2 * saddle**-3
+    distance = 1 - 2 * weights * saddle
+    second = copies * np.sum(2 * (weights / distance) ** 2) + saddle**-2
+    third = copies * np.sum(8 * (weights / distance) ** 3) - 2 * saddle**-3
     height = second**-0.5
     # Steepest descent near the saddle, but always open to the right.
     width = max(third / (3 * second**2), 0.3 * height)
@@ -248,13 +254,13 @@ def _tail(x, weights, copies, side):
             start += _NODES
 
     # Weights of very different size, of either sign, need smaller steps than others.
-    step, found = _STEP, np.inf
+    step, integral_value = _STEP, np.inf
     while step > _SMALLEST_STEP:
-        coarser, found = found, integral(step)
-        if abs(found - coarser) <= _ACCURACY * abs(found):
+        coarser, integral_value = integral_value, integral(step)
+        if abs(integral_value - coarser) <= _ACCURACY * abs(integral_value):
             break
         step /= 2
-    return float(np.clip(np.exp(peak) * found / np.pi, 0.0, 1.0))
+    return float(np.clip(np.exp(peak) * integral_value / np.pi, 0.0, 1.0))
 
 
 def _exponent(s, x, weights, copies, side):

@@ -162,13 +162,11 @@ def test_imports(module):
 
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
-    "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
+    "estimators/test_cluster_estimators.py": ("smoothers._base",),
     "report/test_report_clusters.py": ("displays._curves",),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
-    "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
-    "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
     "public/test_progress.py": ("_util.progress",),  # names of given frames
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
@@ -176,6 +174,7 @@ MAY_IMPORT = {
     "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
     "test_rows.py": ("_util.softmax",),  # against scipy
     "test_ties.py": ("_util.ties",),  # levels against a naive loop
+    "public/test_suggestions.py": ("_util.suggestions",),  # the table of other names
     "public/test_validation.py": ("_util.validation",),  # every container, once
     "report/test_report.py": ("_util.validation",),  # how often forecasts are validated
     "report/test_report_fits.py": ("_util.shared_fits",),  # which inputs are equal
@@ -206,9 +205,9 @@ def test_tests_reach_through_public_names():
 
 def test_private_imports_are_found():
     source = "from skcalib._util.validation import f\nfrom skcalib._util import formatting, ties\n"
-    source += "def f():\n    import skcalib.smoothers._dirichlet.beta\nimport skcalib.__main__"
+    source += "def f():\n    import skcalib.smoothers._base\nimport skcalib.__main__"
     utilities = {"_util.validation", "_util.formatting", "_util.ties"}
-    assert private_imports(source) == {*utilities, "smoothers._dirichlet"}
+    assert private_imports(source) == {*utilities, "smoothers._base"}
 
 
 def test_no_cycles():

@@ -84,11 +84,13 @@ def test_draws_have_the_law_of_all_labels(
     values = np.array([value(replace(problem, labels_or_target=target)) for target in targets])
     for place in np.argsort(values)[[0, len(values) // 2, -(len(values) // 20)]]:
         one = replace(problem, labels_or_target=targets[place])
+        draws = {"n_draws": n_draws, "rng": rng}
         if statistic == "embedding":
             embedding = Embedding(one, kernel, notion, points)
-            found = drawn_embedding_pvalue(one, embedding, notion, n_draws, rng)
+            found = drawn_embedding_pvalue(one, embedding, notion, **draws)
         else:
-            found = drawn_kernel_pvalue((one, kernel, notion), statistic, size, n_draws, rng)
+            draws |= {"statistic": statistic, "block_size": size}
+            found = drawn_kernel_pvalue(one, kernel, notion, **draws)
         exact = min(share[values >= values[place] - 1e-12].sum(), 1.0)
         assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws) + 1.1 / n_draws
 

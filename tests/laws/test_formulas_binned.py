@@ -9,7 +9,7 @@ from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
 from skcalib.data.notions import Classwise
-from skcalib.errors.binned import _bin_sums, bin_numbers, check_bins, quantile_edges, uniform_edges
+from skcalib.errors.binned import BinSums, bin_numbers, check_bins, quantile_edges, uniform_edges
 
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
 EDGES = (0, 0.25, 0.3, 0.5, 0.9, 1)
@@ -132,13 +132,13 @@ def test_edges_that_are_none(n_bins):
 def test_sums_by_hand(edges, weighted):
     for score, event in PROBLEMS["classwise"]:
         weight = WEIGHT if weighted else np.ones(14)
-        sums = _bin_sums(score, event, WEIGHT if weighted else None, edges)
+        sums = BinSums.of(score, event, WEIGHT if weighted else None, edges)
         found = rows_of(sums)
         expected = sums_by_hand(score, event, weight, edges)
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
         np.testing.assert_array_equal(sums.edges, edges)
         assert {row.dtype for row in found} == {np.dtype(np.float64)}
-        less = _bin_sums(score, event, WEIGHT if weighted else None, edges, spread=False)
+        less = BinSums.of(score, event, WEIGHT if weighted else None, edges, spread=False)
         assert less.square_mass is None and less.square_gap is None
         np.testing.assert_array_equal([less.mass, less.score, less.label], found[:3])
         np.testing.assert_array_equal(score, P3[:, [np.array_equal(score, c) for c in P3.T]][:, 0])
@@ -161,7 +161,7 @@ def test_every_edge_and_its_neighbours(n_bins):
             expected += score > edge + tie if edge >= 0.5 else score >= edge - tie
             if edge == 0.5:
                 expected += score >= edge - tie
-        sums = _bin_sums(score, np.zeros(len(score)), None, found)
+        sums = BinSums.of(score, np.zeros(len(score)), None, found)
         sizes = np.bincount(expected, minlength=len(found))[1:]
         np.testing.assert_array_equal(sums.mass, sizes)
         totals = np.bincount(expected, score, len(found))[1:]
@@ -171,16 +171,16 @@ def test_every_edge_and_its_neighbours(n_bins):
 @pytest.mark.parametrize("edges", [uniform_edges(4), np.array([0, 0.3, 1.0])])
 def test_zeros_and_probabilities_that_rounding_left_above_one(edges):
     score = np.array([0.1, 1.0, np.nextafter(1, 2), 1 + 9e-6])
-    sums = _bin_sums(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
+    sums = BinSums.of(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
     assert (sums.mass[0], sums.mass[-1]) == (1, 9) and sums.mass.sum() == 10
     assert sums.label[-1] == 5 and sums.square_mass[-1] == 29
     assert sums.score[-1] == pytest.approx(9 + 4 * 9e-6, rel=1e-12)
     # the edges 1/2, 1/2: scores of 1/2 are between the others
     score = np.array([0.0, 0.4, 0.5, 0.5, 0.7])
-    sums = _bin_sums(score, np.zeros(5), None, np.array([0, 0.5, 0.5, 1]))
+    sums = BinSums.of(score, np.zeros(5), None, np.array([0, 0.5, 0.5, 1]))
     np.testing.assert_array_equal(sums.mass, [2, 2, 1])
     assert sums.without_empty_centre().edges.tolist() == [0, 0.5, 0.5, 1]
-    sums = _bin_sums(score[score != 0.5], np.zeros(3), None, np.array([0, 0.5, 0.5, 1]))
+    sums = BinSums.of(score[score != 0.5], np.zeros(3), None, np.array([0, 0.5, 0.5, 1]))
     assert sums.without_empty_centre().edges.tolist() == [0, 0.5, 1]
     np.testing.assert_array_equal(sums.without_empty_centre().mass, [2, 1])
 
@@ -191,7 +191,7 @@ def test_more_samples_than_a_chunk(edges):
     score = np.linspace(0, 1, 3 * (1 << 16) + 5)
     event = np.arange(len(score)) % 3 == 0
     weight = np.linspace(1, 2, len(score))
-    found = rows_of(_bin_sums(score, event, weight, edges))
+    found = rows_of(BinSums.of(score, event, weight, edges))
     np.testing.assert_allclose(found, sums_by_hand(score, event, weight, edges), rtol=1e-11)
 
 
@@ -202,22 +202,22 @@ def test_variance_of_a_mean_residual(scale):
     event = np.array([0, 1, 0, 1, 1])
     edges = np.array([0, 0.3, 0.5, 0.6, 1])
     residual = (event - score)[:3]
-    equal = _bin_sums(score, event, np.full(5, scale), edges).mean_variance()
+    equal = BinSums.of(score, event, np.full(5, scale), edges).mean_variance()
     np.testing.assert_allclose(equal, [residual.var(ddof=1) / 3, np.inf, np.inf, np.inf])
     weight = np.array([1.0, 2, 3])
     mean = weight @ residual / 6
     q = 14 / 36
     expected = weight @ (residual - mean) ** 2 / 6 * q / (1 - q)
     given = scale * np.array([1.0, 2, 3, 1, 1])
-    found = _bin_sums(score, event, given, edges).mean_variance()
+    found = BinSums.of(score, event, given, edges).mean_variance()
     np.testing.assert_allclose(found, [expected, np.inf, np.inf, np.inf], rtol=1e-12)
     # equal residuals: rounding may not make a variance negative
-    same = _bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
+    same = BinSums.of(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
     assert 0 <= same.mean_variance()[0] < 1e-17
     # effective size 1 up to 1e-9: the variance would be noise over noise
     score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
-    assert _bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
-    assert _bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
+    assert BinSums.of(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
+    assert BinSums.of(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
 
 
 def edges_of(score, n_bins, strategy):
@@ -290,7 +290,7 @@ def test_records_of_the_bins(weight, notion):
         np.testing.assert_allclose(record.mean_score, s[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.mean_label, e[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.gap, (e - s)[there] / mass[there], atol=1e-15)
-        variance = _bin_sums(score, event, w, edges).mean_variance()[there]
+        variance = BinSums.of(score, event, w, edges).mean_variance()[there]
         np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
 
 

@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import IdentityRecalibrator, VectorScaling
 from skcalib.data.clusters import effective_size
-from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
-from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
-from skcalib.links.averaging import ModelAverage, Prior, tree_of
-from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.leave_out import AverageWithout, expansion_holds, is_usual
+from skcalib.links import DirichletMap, MatrixMap, VectorMap, newton
+from skcalib.links.affine import affine_fit, affine_sums, fit_by_evidence, minimise_affine
+from skcalib.links.averaging import AverageWithout, ModelAverage, Prior
+from skcalib.links.basis import Directions
+from skcalib.links.newton import expansion_holds, is_usual
 from skcalib.recalibration import MatrixScaling, ModelAverageScaling, held_out
 from skcalib.scores import LogLoss
 
@@ -31,8 +31,7 @@ def fit_in(basis, y, forecast, weight):
     average = ModelAverage()
     average._set_samples(forecast, np.eye(forecast.shape[1])[y], weight, None)
     average.basis, average.every = basis, Directions(basis, forecast)
-    average.directions = average.every.of(set(basis.groups) - CONFUSION)
-    average._fit_tree(*tree_of(basis))
+    average._fit_models()
     return average
 
 
@@ -70,8 +69,7 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
 
 def test_the_prior_is_in_the_step(monkeypatch):
     """With a precision as large as the information, where it changes the step by half."""
-    for module in ("averaging", "leave_out"):
-        monkeypatch.setattr(f"skcalib.links.{module}.PRIOR", Prior(precision=5000.0))
+    monkeypatch.setattr("skcalib.links.averaging.PRIOR", Prior(precision=5000.0))
     whole, without, rest = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
     for model in fit_in(whole.basis, *rest).models:
         start, found = ({m.groups: m for m in one.models}[model.groups] for one in (whole, without))
@@ -171,7 +169,7 @@ def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
     # Samples in no fold, and few samples, need separate fits.
     held_out.held_out_losses(candidates, forecast, y, **{**data, "folds": folds[:4]})
     assert len(fits) == 4
-    monkeypatch.setattr(leave_out, "_FEWEST", 6001)
+    monkeypatch.setattr(newton, "_FEWEST", 6001)
     (slow,), *_ = held_out.held_out_losses(candidates, forecast, y, **data)
     assert len(fits) == 9
     error = np.std(slow[0] + np.log(forecast[np.arange(6000), y])) / np.sqrt(6000)
@@ -205,7 +203,7 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
         return strength, minimise_affine(link, sums, start, **run).refined
 
     for strength in (30.0, 1.0, None):
-        fit = leave_out.affine_fit(link, parts, start, strength)
+        fit = affine_fit(link, parts, start, strength)
         far, left = [], []
         for k, test in enumerate(folds):
             found, theta = fit.without([k], chosen=strength is None)
@@ -215,7 +213,7 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
             far.append(link.apply(fit.theta, z[test]) - link.apply(exact, z[test]))
             left.append(link.apply(theta, z[test]) - link.apply(exact, z[test]))
         assert np.linalg.norm(left) < 0.08 * np.linalg.norm(far)
-    _, step = leave_out.affine_fit(link, parts, start, np.inf).without([0])  # the slope alone
+    _, step = affine_fit(link, parts, start, np.inf).without([0])  # the slope alone
     slopes = [sum(affine_sums(link, *one, at)[1][0] for one in parts[1:]) for at in (start, step)]
     assert np.array_equal(step[1:], start[1:]) and abs(slopes[1]) < 0.1 * abs(slopes[0])
 
@@ -235,7 +233,7 @@ def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed,
         return held_out.held_out_losses([IdentityRecalibrator(), scaling], proba, y, **data)[0][0]
 
     fast = losses()
-    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    monkeypatch.setattr(newton, "_FEWEST", np.inf)
     slow = losses()
     assert np.array_equal(fast[0], slow[0]) and not np.array_equal(fast[1], slow[1])
     gain, share = slow[0] - slow[1], weight / weight.sum()
@@ -346,7 +344,7 @@ def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
         n_samples = int(np.sum(counts))
         weight = np.ones(n_samples) if weight is None else weight
         folds = np.array_split(np.arange(n_samples), n_folds)
-        return leave_out.one_step_is_enough(np.array(counts), weight, folds)
+        return newton.one_step_is_enough(np.array(counts), weight, folds)
 
     assert enough([2500, 2500]) and not enough([2499, 2500])
     assert enough([4980, 20]) and not enough([4981, 19])

@@ -85,7 +85,7 @@ def test_a_random_part_of_many_samples(monkeypatch):
     for size in (300, 7000, 20_000):
         scaling = in_parts(s.TemperatureScaling(labels=[0, 1]), cut(size, proba, y, weight))
         assert scaling.n_samples_seen_ == 20_000
-        kept.append(scaling._part[2])
+        kept.append(scaling._subsample.weight)
     np.testing.assert_array_equal(kept[0], kept[2])
     np.testing.assert_array_equal(kept[1], kept[2])
     counts = np.histogram(kept[0], 10, (0, 20_000))[0]
@@ -197,10 +197,10 @@ def test_what_is_refused():
     for given, words in (
         ((one for one in chunks), "iterator .generator., which can be read only once"),
         (iter(chunks), "read only once"),
-        (once, "gave 100 samples in the first pass and 0 in another"),
+        (once, "gave no chunk when it was read again"),
         ((proba, y), "a single chunk is"),
         (3, "must be an iterable of tuples"),
-        ([], "chunks is empty"),
+        ([], "chunks has no sample of positive weight"),
         ([(proba, y, None, None)], "but is a tuple of 4"),
         ([(proba, y), proba], "Chunk 1 must be a tuple"),
         ([(proba, y), (proba * 2, y)], "Chunk 1: "),

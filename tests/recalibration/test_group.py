@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration.corrected_model import GroupEffects, _pairs
+from skcalib.recalibration.corrected_model import GroupEffects, pairs_of_columns
 from skcalib.recalibration.group import FeatureReader
 
 
@@ -192,7 +192,7 @@ def test_plain_recalibrators():
 @pytest.mark.parametrize("n_components, n_classes", [(1, 2), (9, 10), (20, 100)])
 def test_products_of_features_are_as_many_as_are_allowed(n_components, n_classes):
     """Those of the strongest features with each other, and with each component of the forecasts."""
-    first, second = _pairs(np.arange(200.0), n_components, n_classes)
+    first, second = pairs_of_columns(np.arange(200.0), n_components, n_classes)
     n_used = 200 - min(first)
     counts = [n * (n + 1) // 2 + n * n_components for n in (n_used, n_used + 1)]
     most = max(4000 // n_classes, 50)

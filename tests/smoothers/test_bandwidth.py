@@ -66,7 +66,7 @@ def test_likelihood_of_many_samples_in_ten_evaluations(n_classes):
     search = kernel.bandwidth_search_
     assert search.criterion == "likelihood" and search.n_samples == 2200
     assert len(search.bandwidths) <= MOST_EVALUATIONS
-    assert kernel.log_likelihood() >= kernel._log_likelihoods(GRID[::2]).max()
+    assert kernel.log_likelihood() >= kernel._log_likelihoods()(GRID[::2]).max()
     assert kernel.log_likelihood() == pytest.approx(-search.costs.min() * 2200)
     other = DirichletKernel(random_state=1).fit(forecast, target)
     assert other.bandwidth_ == pytest.approx(kernel.bandwidth_, rel=0.1)

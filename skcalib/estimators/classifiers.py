@@ -1,32 +1,54 @@
-"""Probabilities of classifiers: fitted ones predict directly, others out of fold.
+"""Held-out probabilities of classifiers, and the base classes of estimators around another one.
 
-Columns always follow a given list of classes. A class that is missing in a fold has probability 0
-there, and a label that is unknown to the classifier gets its own column. Decision values, which
-have any scale, become probabilities by `ClassifierResponse` alone.
+Fitted classifiers predict directly, others out of fold. Columns always follow a given list of
+classes. A class that is missing in a fold has probability 0 there, and a label that is unknown to
+the classifier gets its own column. Decision values, which have any scale, become probabilities by
+`ClassifierResponse` alone.
+
+`MetaEstimator` decides which estimator is fitted, with which metadata and tags.
+`ClassifierInspector` assesses a classifier.
 """
 
+from __future__ import annotations
+
+import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
-from sklearn.utils import indexable
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import InputTags, Tags, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from skcalib._util.messages import shown
 from skcalib._util.parallel import join_folds, run_each, threads_for
 from skcalib._util.parameters import check_response_method
-from skcalib._util.validation import check_proba, in_words, take_rows
+from skcalib._util.validation import (
+    check_indices,
+    check_proba,
+    check_weight,
+    in_words,
+    take_rows,
+    weighted_rows,
+)
 from skcalib.data.clusters import check_groups, folds_of_groups
-from skcalib.data.labels import unique_labels
-from skcalib.data.problem import problem_of
+from skcalib.data.labels import check_y, has_columns, unique_labels
+from skcalib.data.notions import Multilabel, resolve_notion
+from skcalib.data.problem import Problem, check_problem, problem_of
 from skcalib.links.logits import LogitScale
-from skcalib.recalibration.fitting import align_columns
+from skcalib.recalibration.fitting import align_columns, warn_without_weight, weight_params
 
 _UNSCALED = LogitScale()
 _SAME = 1e-6  # difference of probabilities that are equal up to the rounding of single precision
@@ -61,8 +83,8 @@ class ClassifierResponse:
         values = decision_values(classifier, X)
         if hasattr(classifier, "predict_proba"):
             proba = cls("predict_proba").proba(classifier, X)
-            found = softmax(_UNSCALED.logits(values), axis=1)
-            if found.shape == proba.shape and np.abs(found - proba).max() < _SAME:
+            softmax_values = softmax(_UNSCALED.logits(values), axis=1)
+            if softmax_values.shape == proba.shape and np.abs(softmax_values - proba).max() < _SAME:
                 return cls(method, is_logit=True)
         return cls(method, learn(values))
 
@@ -230,19 +252,20 @@ def refuse_unlabelled(estimator, y):
 def _semi_supervised(estimator):
     """Name of a semi-supervised classifier of scikit-learn, or of one inside; or ""."""
     parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    for one in (estimator, *parameters.values()):
-        modules = [kind.__module__ for kind in type(one).__mro__]
+    for part in (estimator, *parameters.values()):
+        modules = [kind.__module__ for kind in type(part).__mro__]
         if any(module.startswith("sklearn.semi_supervised") for module in modules):
-            return type(one).__name__
-        if isinstance(one, FrozenEstimator) and (name := _semi_supervised(one.estimator)):
+            return type(part).__name__
+        if isinstance(part, FrozenEstimator) and (name := _semi_supervised(part.estimator)):
             return name
     return ""
 
 
-def held_out_proba(
+def held_out_problem(
     estimator,
     X,
     y,
+    weight,
     *,
     cv=None,
     response_method="auto",
@@ -250,22 +273,21 @@ def held_out_proba(
     fit_params=None,
     groups=None,
     split_groups=None,
-    weight=None,
     owner="This",
 ):
-    """Probabilities for (X, y) from a model that was not fitted to them.
+    """The `Problem` of the samples that can be assessed, and their rows.
 
-    With ``cv=None`` the fitted classifier (or `FrozenEstimator`) is used as it is, and (X, y) must
-    be held-out data; otherwise it is cloned and predicts out of fold. With `groups`, the clusters
-    of the samples, a number of folds means stratified folds of whole clusters; a splitter gets
-    `split_groups`. Rows without `weight` do not affect the scale of decision values.
-
-    Returns the probabilities (n, K), the mean of the predictions for samples that are tested in
-    several folds; the class of each column, of those of the classifier and those of y; and whether
-    each sample is tested, which the first block of a `TimeSeriesSplit` is not. Raises for folds
-    whose training samples have one class, or lack the classes of a tenth of the test samples.
+    The probabilities are those of a model that was not fitted to these samples. With ``cv=None``
+    the fitted classifier (or `FrozenEstimator`) is used as it is, and (X, y) must be held-out data;
+    otherwise it is cloned and predicts out of fold. Predictions for samples that are tested in
+    several folds are averaged; some may be tested in none, such as the first block of a
+    `TimeSeriesSplit`. With `groups`, the clusters of the samples, a number of folds means
+    stratified folds of whole clusters; a splitter gets `split_groups`. Rows without `weight` do not
+    affect the scale of decision values. The classes are those of the classifier and those of y.
     """
     refuse_unlabelled(estimator, y)
+    codes = None if groups is None else check_groups(groups, len(y))
+    tested = np.ones(len(y), dtype=bool)
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):
             response_of(estimator)  # raises another message if it is not a classifier
@@ -277,14 +299,16 @@ def held_out_proba(
             )
         proba = classifier_proba(estimator, X, response_method=response_method, weight=weight)
         proba, classes = align_classes(proba, classes_of(estimator), y)
-        return proba, classes, np.ones(len(y), dtype=bool)
-    classes = _several_classes(y)
-    (X,) = indexable(X)
-    folds = make_folds(cv, X, y, groups, split_groups)
-    _check_known_classes(y, classes, folds)
-    how = response_method, fit_params, weight
-    proba, tested, _ = out_of_fold_proba(estimator, X, y, classes, folds, *how, n_jobs=n_jobs)
-    return proba, classes, tested
+    else:
+        (X,), classes = indexable(X), _several_classes(y)
+        folds = make_folds(cv, X, y, codes, split_groups)
+        check_fold_classes(y, folds, most_unknown=_MOST_UNKNOWN)
+        proba, tested, _ = out_of_fold_proba(
+            estimator, X, y, classes, folds, response_method, fit_params, weight, n_jobs=n_jobs
+        )
+    rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
+    weight, codes = take_rows(weight, rows), take_rows(codes, rows)
+    return problem_of(y[rows], proba[rows], classes, weight, codes), rows
 
 
 def _several_classes(y):
@@ -298,46 +322,6 @@ def _several_classes(y):
     return classes
 
 
-def check_fold_classes(y, folds, *, ensemble):
-    """Raise for folds whose held-out probabilities have no information about a class."""
-    for number, (train, test) in enumerate(folds, start=1):
-        tested = unique_labels(y[test])
-        absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])
-        if len(absent):
-            raise _absent_class(absent, number, len(folds))
-        if ensemble and len(tested) < 2:
-            raise ValueError(
-                f"The test samples of fold {number} of {len(folds)} have only the class "
-                f"{tested.tolist()[0]!r}, and with ensemble=True a recalibrator is fitted to each "
-                "fold: use fewer folds, or ensemble=False."
-            )
-
-
-def _check_known_classes(y, classes, folds):
-    """Raise for folds that cannot evaluate a classifier: most of all, those of sorted labels.
-
-    A class that a few folds lack has the probability 0 there, unless only one class is left.
-    """
-    absent = [np.setdiff1d(y[test], y[train]) for train, test in folds]
-    pairs = list(zip(folds, absent, strict=True))
-    n_unknown = sum(np.isin(y[test], lacking).sum() for (_, test), lacking in pairs)
-    n_tested = sum(len(test) for _, test in folds)
-    for number, ((train, _), lacking) in enumerate(pairs, start=1):
-        known = unique_labels(y[train])
-        if len(known) < 2:
-            raise _absent_class(np.setdiff1d(classes, known), number, len(folds))
-        if len(lacking) and n_unknown > _MOST_UNKNOWN * n_tested:
-            raise _absent_class(lacking, number, len(folds))
-
-
-def _absent_class(absent, number, n_folds):
-    return ValueError(
-        f"The training samples of fold {number} of {n_folds} lack the class "
-        f"{absent.tolist()[0]!r}, so its classifier gives it no probability: use fewer folds, or "
-        "folds that are shuffled and stratified, such as StratifiedKFold(shuffle=True)."
-    )
-
-
 def make_folds(cv, X, y, groups=None, split_groups=None):
     """Folds of `cv`, which are of whole clusters if `groups` are given and `cv` is a number."""
     if groups is not None and isinstance(cv, Integral):
@@ -346,14 +330,36 @@ def make_folds(cv, X, y, groups=None, split_groups=None):
     return folds_of_groups(splitter, X, y, groups=split_groups)
 
 
-def held_out_problem(estimator, X, y, weight, *, groups=None, **options):
-    """`held_out_proba` as the `Problem` of the samples that can be assessed, and their rows."""
-    codes = None if groups is None else check_groups(groups, len(y))
-    options |= {"groups": codes, "weight": weight}
-    proba, classes, tested = held_out_proba(estimator, X, y, **options)
-    rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
-    weight, codes = (None if one is None else one[rows] for one in (weight, codes))
-    return problem_of(y[rows], proba[rows], classes, weight, codes), rows
+def check_fold_classes(y, folds, *, most_unknown=0.0, ensemble=False):
+    """Raise for folds whose training samples lack classes that their test samples have.
+
+    A share `most_unknown` of the test samples may be of such classes, whose probability is then 0,
+    where a classifier is evaluated; none where a map is fitted to the probabilities. One class to
+    train on is too few. With `ensemble`, a map is fitted to each fold, and needs all classes.
+    """
+    classes = unique_labels(y)
+    absent = [np.setdiff1d(y[test], y[train]) for train, test in folds]
+    pairs = list(zip(folds, absent, strict=True))
+    n_unknown = sum(np.isin(y[test], lacking).sum() for (_, test), lacking in pairs)
+    n_allowed = most_unknown * sum(len(test) for _, test in folds)
+    for number, ((train, test), lacking) in enumerate(pairs, start=1):
+        known, fold = unique_labels(y[train]), f"fold {number} of {len(folds)}"
+        needs_all = ensemble or len(known) < 2
+        if needs_all:
+            lacking = np.setdiff1d(classes, known)
+        if len(lacking) and (needs_all or n_unknown > n_allowed):
+            raise ValueError(
+                f"The training samples of {fold} lack the class {lacking.tolist()[0]!r}, so its "
+                "classifier gives it no probability: use fewer folds, or folds that are shuffled "
+                "and stratified, such as StratifiedKFold(shuffle=True)."
+            )
+        tested = unique_labels(y[test])
+        if ensemble and len(tested) < 2:
+            raise ValueError(
+                f"The test samples of {fold} have only the class {tested.tolist()[0]!r}, and with "
+                "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
+                "ensemble=False."
+            )
 
 
 def out_of_fold_proba(
@@ -494,3 +500,218 @@ def clone_estimator(estimator):
 def _per_sample(value, n_samples):
     sized = hasattr(value, "__len__") and not isinstance(value, (str, dict))
     return sized and len(value) == n_samples
+
+
+# --- Estimators around another estimator ----------------------------------------------------------
+
+
+class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
+    """Base class: which estimator is fitted, and with which metadata and tags.
+
+    A `FrozenEstimator` is used as it is, and the data are held out. Everything else is cloned.
+    Subclasses have the parameters ``estimator`` and ``cv``.
+    """
+
+    estimator: Any  # a classifier or regressor, or None for the default
+    #: Methods that take metadata.
+    _fitting_methods: tuple[str, ...] = ("fit",)
+    #: Whether the object itself requests ``sample_weight``.
+    _requests_weight = False
+    #: What uses the weights if the wrapped estimator cannot, for the warning.
+    _weighted = "recalibrator"
+
+    def _default(self):
+        """What ``estimator=None`` stands for."""
+        return LogisticRegression()
+
+    def _wrapped(self):
+        """The given estimator, or the default one."""
+        if self.estimator is not None:
+            return self.estimator
+        default = self._default()
+        if get_config()["enable_metadata_routing"]:
+            default.set_fit_request(sample_weight=True)
+        return default
+
+    def _is_frozen(self):
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _trains(self):
+        """Whether clones of the estimator are fitted."""
+        return not self._is_frozen()
+
+    def _splits(self):
+        """Whether a splitter is used, which may take metadata."""
+        return True
+
+    def _is_fitted(self):
+        return is_fitted(self.estimator)
+
+    def _check_wrapped(self):
+        """A frozen estimator must be fitted; any other is refitted, with a warning."""
+        if self._is_frozen():
+            if not self._is_fitted():
+                kind = type(self.estimator.estimator).__name__
+                raise NotFittedError(
+                    f"{type(self).__name__} was given a FrozenEstimator of {kind}, which is not "
+                    "fitted: fit it on other data before freezing it."
+                )
+        elif self.estimator is not None and self._is_fitted():
+            warnings.warn(
+                f"The fitted {type(self.estimator).__name__} is cloned and fitted again, out of "
+                "fold. To use it as it is, with (X, y) as held-out data, wrap it in "
+                "sklearn.frozen.FrozenEstimator.",
+                UserWarning,
+                stacklevel=4,  # the caller of fit
+            )
+
+    def _check_passed(self, y):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        return y
+
+    def _route(self, caller, params, weight=None):
+        """Metadata -> (parameters of the estimator's fit, parameters of the splitter).
+
+        Without metadata routing `weight` goes wherever the estimator takes weights.
+        """
+        if get_config()["enable_metadata_routing"]:
+            metadata = params if weight is None else {"sample_weight": weight, **params}
+            routed = process_routing(self, caller, **metadata)
+            return routed.estimator.fit if self._trains() else {}, routed.splitter.split
+        params = dict(params)
+        groups = params.pop("groups", None)
+        if weight is not None and self._trains():
+            warn_without_weight(self._wrapped(), self._weighted)
+            params = {**weight_params(self._wrapped(), weight), **params}
+        return params, {} if groups is None else {"groups": groups}
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Routing: metadata of `fit` go to the `fit` of the estimator and to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        router = MetadataRouter(owner=self)
+        if self._requests_weight:
+            router.add_self_request(self)
+        to_fit, to_split = MethodMapping(), MethodMapping()
+        for method in self._fitting_methods:
+            to_fit.add(caller=method, callee="fit")
+            to_split.add(caller=method, callee="split")
+        if self._splits():
+            router.add(splitter=self.cv, method_mapping=to_split)
+        if self._trains():
+            router.add(estimator=self._wrapped(), method_mapping=to_fit)
+        return router
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        wrapped = get_tags(self._wrapped()).input_tags
+        tags.input_tags.sparse = wrapped.sparse
+        tags.input_tags.allow_nan = wrapped.allow_nan
+        tags.input_tags.positive_only = wrapped.positive_only
+        return tags
+
+
+class ClassifierInspector(MetaEstimator):
+    """Base class: obtains held-out forecasts from (estimator, X, y) in all forms of use.
+
+    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``. They never train, so
+    none has a method `score`.
+    """
+
+    #: In a pipeline with metadata routing, clusters need no request, as those of a splitter.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    _requests_weight = True
+    _weighted = "estimate"
+    #: Whether cells of an indicator matrix may be missing.
+    _takes_incomplete = False
+
+    def _forecasts(self, X, y, sample_weight, fit_params, *, groups=None, **given):
+        """The `Problem` of the samples that can be assessed, and their rows.
+
+        Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
+        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows. `groups`
+        are the clusters of the samples; a splitter gets them too.
+        """
+        if isinstance(y, Problem):
+            kind: dict[str, Any] = {"soft": True, "incomplete": self._takes_incomplete}
+            check_problem(y, None, resolve_notion(self.notion), **kind)  # checks its kind
+            self.classes_ = y.classes
+            validate_data(self, X, skip_check_array=True)
+            return y, np.arange(len(y.weight))
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, **given)
+        several = has_columns(y)
+        if not several:
+            y = check_y(self._check_passed(y), name="y")
+        elif self._trains():
+            raise ValueError(
+                f"{type(self).__name__} cannot fit a classifier to labels of shape {np.shape(y)}: "
+                "pass cv=None and a classifier that is fitted, or its probabilities."
+            )
+        if fit_params and (self.estimator is None or self.cv is None):
+            raise ValueError(
+                f"{type(self).__name__}.fit got {', '.join(sorted(fit_params))}, but only a "
+                "classifier that is cross-validated uses it: pass estimator and cv, or "
+                "drop it."
+            )
+        if self.estimator is None:
+            given |= {"sample_weight": sample_weight, "groups": groups}
+            problem = self._given_forecasts(X, y, **given)
+            self.classes_ = problem.classes
+            return problem, weighted_rows(sample_weight, len(y))
+        check_consistent_length(X, y)
+        if several:
+            return self._soft_problem(X, y, sample_weight), weighted_rows(sample_weight, len(y))
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+        params, split_params = {}, {}
+        if self._trains():
+            metadata = fit_params if groups is None else {"groups": groups, **fit_params}
+            params, split_params = self._route("fit", metadata, weight)
+        how = {"cv": self.cv, "response_method": self.response_method, "n_jobs": self.n_jobs}
+        how |= {"fit_params": params, "owner": type(self).__name__}
+        how |= {"groups": groups, "split_groups": split_params.get("groups")}
+        problem, rows = held_out_problem(self.estimator, X, y, weight, **how)
+        validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
+        self.classes_ = problem.classes
+        return problem, rows
+
+    def _soft_problem(self, X, y, sample_weight):
+        """The `Problem` of soft labels, whose columns are the classes of a fitted classifier."""
+        if not self._is_fitted():
+            raise NotFittedError(
+                f"{type(self).__name__} needs a fitted classifier for soft labels: fit it on other "
+                "data first."
+            )
+        notion, how = resolve_notion(self.notion), {"response_method": self.response_method}
+        if isinstance(notion, Multilabel):
+            proba, labels = label_proba(self.estimator, X, **how), None
+        else:
+            proba, labels = classifier_proba(self.estimator, X, **how), classes_of(self.estimator)
+        data = y, proba, notion, sample_weight, labels
+        how = {"incomplete": self._takes_incomplete}
+        problem = check_problem(*data, soft=True, remedy="labels", **how)
+        validate_data(self, X, skip_check_array=True)
+        self.classes_ = problem.classes
+        return problem
+
+    def _given_forecasts(self, X, y, *, sample_weight, groups, **given):
+        """The `Problem` without a classifier; `given` are further arguments of `fit`."""
+        raise NotImplementedError
+
+    def _trains(self):
+        return self.estimator is not None and self.cv is not None and not self._is_frozen()
+
+    _splits = _trains
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:  # then X holds probabilities
+            tags.input_tags = InputTags()
+        return tags
