@@ -393,8 +393,8 @@ def _labelled_problem(labelled, labels, pos_label, y_proba, forecast) -> Any:
     columns, others = _n_columns(labelled_proba), _n_columns(y_proba)
     if columns != others:
         raise ValueError(
-            f"{name} has {columns} columns, and y_proba has {others}: both must be forecasts of the "
-            "same classes, in the same form."
+            f"{name} has {columns} columns, and y_proba has {others}: both must be forecasts of "
+            "the same classes, in the same form."
         )
     check_column_names(y_proba, problem.classes, "y_proba")
     if problem.n_samples < FEWEST:
