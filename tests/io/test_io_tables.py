@@ -395,7 +395,7 @@ def test_messages_of_parquet(parquet):
         ({"y": ["a" * 2000, "b"], "p_b": [0.1, 0.2]}, "has a cell of 2,000 characters in row 1, c"),
         ({"y": [b"\xff", b"b"], "p_b": [0.1, 0.2]}, "is not a readable parquet file: 'utf-8'"),
         ({"y": [[1], [2]], "p_b": [0.1, 0.2]}, "has one column of probabilities, 'p_b', which"),
-        ({"y": [], "p": []}, "must have at least one row"),
+        ({"y": [], "p": []}, "must have a line of column names and at least one row"),
         ({"q": [0], "p": [0.1]}, "has no column of labels"),
     ):
         said = message_of(read_predictions, parquet(columns))
