@@ -76,10 +76,9 @@ def test_the_prior_is_in_the_step(monkeypatch):
     monkeypatch.setattr("skcalib.links.averaging.PRIOR", Prior(precision=5000.0))
     whole, without, remaining = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
     for model in fit_in(whole.basis, *remaining).models:
-        start, stepped = (
-            {m.groups: m for m in one.models}[model.groups] for one in (whole, without)
-        )
-        far, left = (np.linalg.norm(one.theta - model.theta) for one in (start, stepped))
+        averages = whole, without
+        start, stepped = ({m.groups: m for m in a.models}[model.groups] for a in averages)
+        far, left = (np.linalg.norm(m.theta - model.theta) for m in (start, stepped))
         assert left < 0.1 * far
         near = 1e-3 * abs(model.gain)
         assert stepped.gain == pytest.approx(model.gain, abs=0.01 + near)

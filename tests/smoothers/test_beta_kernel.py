@@ -41,7 +41,7 @@ NAMES = ("ties", "uniform", "two points", "u-shaped", "confident", "extreme")
 
 
 def exact(points, forecast, weight, values, bandwidth, left_out=None):
-    """Averages and log masses by all pairs, from Gamma functions; left_out[i] is not in the sums of point i."""
+    """Averages and log masses by all pairs, from Gamma functions, without sources `left_out`."""
     tiny = np.finfo(np.float64).tiny
     s = forecast / bandwidth
     constant = gammaln(2 + s.sum(axis=1)) - gammaln(s + 1).sum(axis=1)
