@@ -225,7 +225,7 @@ def test_what_is_dropped_is_below_rounding(kind, bandwidth):
     n_dropped = 0
     for rows in kd_tiles(np.sqrt(forecast), 32):
         dropped = np.ones(600, dtype=bool)
-        dropped[dropping.kept(log_points[rows], position[rows])[0]] = False
+        dropped[dropping.select(log_points[rows], position[rows])[0]] = False
         n_dropped += dropped.sum() * len(rows)
         log_kernel = log_points[rows] @ sources.columns.T + sources.constants
         log_kernel[np.arange(len(rows)), position[rows]] = -np.inf
