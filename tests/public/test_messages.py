@@ -449,12 +449,10 @@ def test_estimators_tell_where_the_probabilities_go():
         X,
         Y,
     )
-    for rest in ((), (P,)):  # by position these would be weights
-        assert_says(
-            r"GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
-            r"next to the features X, by keyword: fit\(X, y, y_proba=\.\.\.\)\.",
-            s.GroupingLossEstimator().fit,
-            X,
-            Y,
-            *rest,
-        )
+    assert_says(
+        r"GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
+        r"next to the features X, fit\(X, y, y_proba\)\.",
+        s.GroupingLossEstimator().fit,
+        X,
+        Y,
+    )
