@@ -404,14 +404,12 @@ def check_not_negative(value, name, meaning):
 
 
 def look_up(value, table, name, *, kind=None):
-    """The entry of a string in a table, or a name of a tuple of names; raises for other values.
+    """The entry of a string in a table; raises for all other values.
 
     With `kind`, a table of constructors: the object that the entry makes, and objects of this class
     as they are.
     """
     if isinstance(value, str) and value in table:
-        if not isinstance(table, dict):
-            return value
         return table[value] if kind is None else table[value]()
     if kind is not None and isinstance(value, kind):
         return value
