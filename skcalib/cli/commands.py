@@ -81,7 +81,11 @@ def run_report(options: argparse.Namespace) -> tuple[str, bytes]:
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)
     with show_progress() if verbose else nullcontext():
-        report = _report(options, verbose)
+        if options.command == "report":
+            with without_standard_input(options.files) as options.files:
+                report = report_of_files(options, verbose)
+        else:
+            report = _demonstration(verbose)
     with stage("page", verbose, printable(options.out.name)):
         if options.out == STANDARD:
             return "", render_page(report._document()).encode()
@@ -142,14 +146,7 @@ def _is_ours(path, kind):
 # --- Reports --------------------------------------------------------------------------------------
 
 
-def _report(options, verbose):
-    if options.command == "report":
-        with without_standard_input(options.files) as options.files:
-            return _report_of_files(options, verbose)
-    return _demonstration(verbose)
-
-
-def _report_of_files(options, verbose):
+def report_of_files(options, verbose):
     names = options.name or [files.name_of(path) for path in options.files]
     if len(names) != len(options.files):
         raise ValueError(
