@@ -318,10 +318,8 @@ class ModelAverage:
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
     def _weigh(self, fitted, identity):
-        """Set the models and their weights, from the log likelihood of the identity.
-
-        Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
-        """
+        """Set the models and their weights, from the log likelihood of the identity."""
+        # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         self.models = [model for key, model in fitted.items() if key]
         evidence = [model.evidence for model in self.models]
         self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
@@ -330,15 +328,13 @@ class ModelAverage:
         self.shares = shares / shares.sum()
 
     def _add_confusion(self, fitted):
-        """Add constants by most likely class to the best model, if a score test supports them.
-
-        The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        of freedom. Only then do they count in the intervals, which are longer with them.
-        """
+        """Add constants by most likely class to the best model, if a score test supports them."""
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
         score = self.score_sums(parent.proba, self.all_directions)
         gain, n_added = self._gain(parent, groups, score)
+        # The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
+        # of freedom. Only then do they count in the intervals, which are longer with them.
         if 2 * gain > n_added + np.sqrt(2 * n_added):
             self.directions = self.all_directions
             model = self._fit_one(groups, parent, score)
