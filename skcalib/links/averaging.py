@@ -7,6 +7,8 @@ guide (:ref:`averaged_maps`) has the cost of a model, its log evidence, and the 
 Label distributions as targets vary less around C than labels do, by the factor :math:`\phi = E|Q -
 C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided by this factor
 (quasi-likelihood). The models are fitted first with the factor 1, which gives C, and then again.
+
+`AverageWithout` is the average without some of the samples, by one step from the fit to all.
 """
 
 from __future__ import annotations
