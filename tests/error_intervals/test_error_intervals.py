@@ -446,7 +446,8 @@ def test_an_estimate_is_told_from_draws_of_labels_at_half_of_the_level(n_above, 
         return drawn[-1]
 
     problem = check_problem([0, 1, 1], [0.2, 0.5, 0.6])
-    assert request_module._rejects_calibration(question, problem, value) == rejects
+    parts = SimpleNamespace(problem=problem, value=value)
+    assert request_module._rejects_calibration(question, parts) == rejects
     assert len(drawn) == (199 if rejects else 10)
 
 
