@@ -418,15 +418,15 @@ class DistanceKernel(Kernel):
     squared = False  # whether `_profile` takes the square of the distance
 
     def __post_init__(self) -> None:
-        positive = is_finite(self.bandwidth) and self.bandwidth > 0
-        if not (positive or self._is_rule()):
-            names = ", ".join(map(repr, RULES))
-            raise ValueError(
-                f"bandwidth must be a positive number or one of {names}, got "
-                f"{shown(self.bandwidth)}."
-            )
+        bandwidth: Any = self.bandwidth
         if not self._is_rule():
-            object.__setattr__(self, "bandwidth", float(self.bandwidth))
+            if not (is_finite(bandwidth) and bandwidth > 0):
+                names = ", ".join(map(repr, RULES))
+                raise ValueError(
+                    f"bandwidth must be a positive number or one of {names}, got "
+                    f"{shown(bandwidth)}."
+                )
+            object.__setattr__(self, "bandwidth", float(bandwidth))
         _check_options(self.metric, self.max_samples)
 
     def _is_rule(self):

@@ -198,7 +198,7 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
         if dropping is None:
             blocks, first = every_block, sums.largest(some, left_out)
         else:
-            numbers, first = dropping.kept(log_points[rows], left_out)
+            numbers, first = dropping.select(log_points[rows], left_out)
             if left_out is not None:  # their places among the numbers, -1 for what is absent
                 place = np.searchsorted(numbers, left_out)
                 present = numbers.take(place, mode="clip") == left_out
@@ -357,7 +357,7 @@ class Dropping:
         self.starts = np.union1d(pieces, sources.edges[:-1][np.diff(sources.edges) > 0])
         self.lengths = np.diff(self.starts, append=n_sources)
 
-    def kept(self, log_points, left_out=None):
+    def select(self, log_points, left_out=None):
         """Sorted positions of the sources that a tile needs.
 
         `left_out[i]` is the position of the source that row i leaves out. The second result is the
@@ -403,7 +403,7 @@ class Dropping:
         counts = []
         for tile in (tiles[trial] for trial in trials):
             left_out = None if position is None else position[tile]
-            counts.append(len(self.kept(log_points[tile], left_out)[0]))
+            counts.append(len(self.select(log_points[tile], left_out)[0]))
         return np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources
 
 

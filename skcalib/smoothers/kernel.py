@@ -160,7 +160,9 @@ class DirichletKernel(Smoother):
         averages, leave_one_out = np.empty_like(flat), self._leave_one_out(flat)
         # Folds are not stratified, as they must not depend on the labels.
         folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
-        chosen = Parallel()(delayed(self._chosen_from)(train) for train, _ in folds)
+        parts = (self._part(train) for train, _ in folds)
+        searches = Parallel()(delayed(part._search)(full=False) for part in parts)
+        chosen = [search.bandwidth for search in searches]
         for bandwidth in set(chosen):  # folds with the same bandwidth share their sums
             smoothed = leave_one_out(bandwidth)
             for (_, test), of_fold in zip(folds, chosen, strict=True):
@@ -266,10 +268,6 @@ class DirichletKernel(Smoother):
         part._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
         part._spread_by(self._curve)
         return part
-
-    def _chosen_from(self, rows):
-        """The bandwidth chosen from a subset of the samples."""
-        return self._part(rows)._search(full=False).bandwidth
 
     def _search(self, full=True):
         n_samples, n_columns = self.forecast_.shape

@@ -7,7 +7,7 @@ and `_firth` the penalised logistic regression.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, perm
@@ -176,17 +176,15 @@ class SplineCurve:
             return self
         p = expit(self._bent(score)[0])
         information = weight * p * (1 - p)
-        for count in range(self._most(weight @ label, weight @ (1 - label)), 2, -1):
+        most: Any = self.n_knots
+        if most == "auto":
+            rarer = min(weight @ label, weight @ (1 - label))
+            most = int(min(rarer / _PER_PARAMETER, max(_PLACES)))
+        for count in range(most, 2, -1):
             knots = np.unique(_quantiles(t, information, _PLACES[count]))
             if len(knots) == count and self._fit_knots(knots, t, label, weight):
                 break
         return self
-
-    def _most(self, *labels):
-        """The largest number of knots to try."""
-        if self.n_knots != "auto":
-            return self.n_knots
-        return int(min(min(labels) / _PER_PARAMETER, max(_PLACES)))
 
     def _fit_knots(self, knots, t, label, weight):
         """Fit with these knots, two for a straight line and none for a constant; return self.

@@ -18,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 
 from skcalib._util.messages import is_whole, shown
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.types import Strategy
-from skcalib._util.validation import check_count, check_not_negative, look_up
+from skcalib._util.validation import check_count, check_not_negative
 
 LOG2 = log(2)
 
@@ -91,8 +91,8 @@ def optimal_n_bins(
     [14, 31, 66]
     """
     n_samples, lipschitz = check_count(n_samples, "n_samples"), check_lipschitz(lipschitz)
-    look_up(strategy, STRATEGIES, "strategy")
-    look_up(bound, ("bias", "tce"), "bound")
+    check_choice(strategy, "strategy", choices=STRATEGIES)
+    check_choice(bound, "bound", choices=("bias", "tce"))
 
     def value(n_bins):
         if bound == "bias":
@@ -235,8 +235,8 @@ def ece_bias_bound(
     """
     n_samples, n_bins = check_samples_per_bin(n_samples, n_bins)
     lipschitz = check_lipschitz(lipschitz)
-    look_up(strategy, STRATEGIES, "strategy")
-    look_up(term, _TERMS, "term")
+    check_choice(strategy, "strategy", choices=STRATEGIES)
+    check_choice(term, "term", choices=_TERMS)
     delta = None
     if confidence_level is not None:
         delta = 1 - float(confidence_level)
@@ -416,8 +416,8 @@ def ece_generalization_bound(
     0.302
     """
     n_samples, n_bins = check_samples_per_bin(n_samples, n_bins)
-    look_up(bound, _BOUNDS, "bound")
-    look_up(strategy, STRATEGIES, "strategy")
+    check_choice(bound, "bound", choices=_BOUNDS)
+    check_choice(strategy, "strategy", choices=STRATEGIES)
     if bound == "metric_entropy" and strategy != "uniform":
         raise ValueError("bound='metric_entropy' holds for uniform bins: use bound='tce'.")
     information = {"ecmi": ecmi, "residual_cmi": residual_cmi, "fcmi": fcmi}
