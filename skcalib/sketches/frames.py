@@ -112,10 +112,10 @@ def summarize(
     cells = source.sums(empty._plan(), y_true, columns, sample_weight, groups)
     sketches = {}
     for key, sums in cells.items():
-        one = ForecastSketch(classes, notion=notion, n_cells=n_cells)
+        sketch = ForecastSketch(classes, notion=notion, n_cells=n_cells)
         key = plain(None if by is None else key[0] if isinstance(by, str) else key, "by")
         names = ColumnNames(y_true, columns[0] if len(columns) == 1 else None)
-        sketches[key] = one._part(one._plan(), names, {key: sums})
+        sketches[key] = sketch._part(sketch._plan(), names, {key: sums})
     return sketches[None] if by is None else sketches
 
 
@@ -227,8 +227,8 @@ class _Engine:
         _refuse_columns(names, self.frame.collect_schema().names())
 
     def labels_of(self, y_true):
-        found = self._fetch(self.frame.select(y_true).unique())
-        return _sorted_labels(found[y_true].to_list(), y_true)
+        labels = self._fetch(self.frame.select(y_true).unique())
+        return _sorted_labels(labels[y_true].to_list(), y_true)
 
     def sums(self, plan, y_true, columns, sample_weight, groups):
         """`CellSums` by group, from one query for each problem."""
@@ -246,15 +246,15 @@ class _Engine:
             number.append((2 * k + event) * plan.n_slots + cell)
             sums.append([table[_PREFIX + name].to_numpy() for name in _FIELDS])
         every = np.array(group), np.concatenate(number), np.concatenate(sums, axis=1)
-        kept = every[2][0] > 0  # cells of rows of weight 0 only have no samples
-        codes, number, sums = (one[..., kept] for one in every)
+        has_samples = every[2][0] > 0  # cells of rows of weight 0 only have no samples
+        codes, number, sums = (array[..., has_samples] for array in every)
         n_fields = 2 if sample_weight is None else 4
-        found = {}
+        sums_of_groups = {}
         for key, code in numbers.items():
             here = codes == code
             if here.any():
-                found[key] = _cell_sums(plan, number[here], sums[:, here], n_fields)
-        return found
+                sums_of_groups[key] = _cell_sums(plan, number[here], sums[:, here], n_fields)
+        return sums_of_groups
 
     def _own(self, name):
         """A column that the query adds."""
@@ -366,8 +366,8 @@ class _Engine:
 
 def _all(conditions):
     first, *others = conditions
-    for one in others:
-        first = first & one
+    for condition in others:
+        first = first & condition
     return first
 
 

@@ -278,7 +278,7 @@ class DirichletKernel(Smoother):
             few = self._part(rng.choice(n_samples, n_subsample, replace=False))
             subsample_cost = few._cost()
             shrink = (n_samples / n_subsample) ** (-2 / (n_columns + 3))
-        return _search_bandwidth(
+        return search_bandwidth(
             self._cost(),
             criterion="risk" if self._by_risk() else "likelihood",
             n_samples=n_samples,
@@ -388,7 +388,7 @@ class _Curve:
         return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
 
 
-def _search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
+def search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the

@@ -18,8 +18,8 @@ from verdict_truth import LARGE, Truth
 from verdict_worlds import Decisions
 
 from skcalib import CalibrationReport
+from skcalib.cli.commands import _report
 from skcalib.cli.parser import make_parser
-from skcalib.cli.report import _report
 from skcalib.links.logits import LogitScale
 
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
