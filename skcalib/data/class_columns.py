@@ -168,8 +168,8 @@ def _classes_by_name(column, classes, name, *, by_argument, remedy):
             }[remedy]
             raise ValueError(
                 f"The column of {name} is named {column!r}, so it is the probability of "
-                f"{named!r}, but it would be read as that of {last!r}: {advice}, or an array, which "
-                "has no names."
+                f"{named!r}, but it would be read as that of {last!r}: {advice}, or an array, "
+                "which has no names."
             )
         return classes[::-1] if reading.place == 0 else classes
     if 0 in reading.mentioned or (reading.kind == "ambiguous" and reading.mentioned):
