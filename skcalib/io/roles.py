@@ -272,7 +272,12 @@ def _find_label(name, columns, taken, event):
 
     def only(pool, why):
         if event is not None and len(pool) > 1:
-            having = [column for column in pool if _has_class(column, event)]
+            spelled = {form.casefold() for form in forms(event)}
+            having = [
+                column
+                for column in pool
+                if any(form.casefold() in spelled for text in column.texts for form in forms(text))
+            ]
             pool, why = having or pool, f"it has the class {event}" if len(having) == 1 else why
         if len(pool) > 1:
             raise _choice(name, pool, "labels", "label_column")
@@ -316,11 +321,6 @@ def _choice(name, columns, role, argument):
     listed = " or ".join(repr(column.name) for column in columns)
     sentence = f"{name} has {len(columns)} columns that may be its {role}, {listed}"
     return ChoiceError(sentence, [{argument: column.name} for column in columns])
-
-
-def _has_class(column, event):
-    spelled = {form.casefold() for form in forms(event)}
-    return any(spelled & {form.casefold() for form in forms(text)} for text in column.texts)
 
 
 def _is_named_by(column, columns):
@@ -641,27 +641,24 @@ def classes_of_several(name, names, observed, proba):
 
 def _one_by_one(name, names, observed):
     """Classes of columns with names of different forms; raises if a column names no class."""
-    missing = observed[0]
-    if max(len(names), len(observed)) <= _DESCRIBED:
-        readings = [read_name(column, observed) for column in names]
-        places = [reading.place for reading in readings]
-        if sorted(p for p in places if p is not None) == list(range(len(names))):
-            return places
-        claims = [{reading.place} - {None} or reading.mentioned for reading in readings]
-        others = [column for column, claim in zip(names, claims, strict=True) if len(claim) != 1]
-        claimed = [place for claim in claims for place in claim]
-        if 0 < len(others) < len(names):
-            raise ValueError(
-                f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
-            )
-        twice = [k for k in range(len(observed)) if claimed.count(k) > 1]
-        if twice:
-            both = [names[k] for k, claim in enumerate(claims) if twice[0] in claim]
-            raise ValueError(
-                f"{name} has {len(both)} columns for the class {str(observed[twice[0]])!r}, "
-                f"{_and(both)}: keep one of them, or a file for each model."
-            )
-        missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
+    readings = [read_name(column, observed) for column in names[:_DESCRIBED]]
+    places = [reading.place for reading in readings]
+    if sorted(place for place in places if place is not None) == list(range(len(names))):
+        return places
+    claims = [{reading.place} - {None} or reading.mentioned for reading in readings]
+    others = [column for column, claim in zip(names, claims, strict=False) if len(claim) != 1]
+    if len(names) <= _DESCRIBED and 0 < len(others) < len(names):
+        raise ValueError(
+            f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+        )
+    claimed = Counter(place for claim in claims for place in claim)
+    twice = [str(observed[place]) for place, times in claimed.items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"{name} has two columns for the class {twice[0]!r} ({_and(names)}): keep one of them, "
+            "or a file for each model."
+        )
+    missing = next(label for place, label in enumerate(observed) if place not in claimed)
     wrong = why_no_class([missing], observed)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
