@@ -123,7 +123,7 @@ class BasisBlock:
         if self.top is not None:
             parts.append(self._at_column(q) @ self.top.T)
         if self.confusion:
-            parts.append(self._sum_by_column(q).reshape(*start, -1))
+            parts.append((self._indicators @ q).reshape(*start, -1))
         total = np.concatenate(parts, axis=-1)
         return total if self.mix is None else total @ self.mix
 
@@ -147,7 +147,7 @@ class BasisBlock:
         if top is not None:
             parts.append(np.square(top) @ self._at_column(q))
         if self.confusion:
-            parts.append(self._sum_by_column(q).ravel())
+            parts.append((self._indicators @ q).ravel())
         end = self._ends.top
         mean = self._project(p)
         if self.mix is None:
@@ -255,7 +255,7 @@ class BasisBlock:
             if self.top is not None:
                 total[:d, start:end] = (self._at_column(self.dense) * at_column) @ self.top.T
             if self.confusion:
-                sums = np.stack([self._sum_by_column(row) for row in weighted])
+                sums = np.stack([self._indicators @ row for row in weighted])
                 total[:d, end:] = sums.reshape(d, -1)
             for places, factor in zip(self._factor_places, self.factors, strict=True):
                 total[:d, places] = ones @ _times(weighted, factor)
@@ -265,16 +265,16 @@ class BasisBlock:
                 total[rows, columns] = _times(first, factor).sum(axis=0)
             if self.top is not None:
                 weighted = self._at_column(first) * self.top
-                total[rows, start:end] = self._sum_by_column(weighted.T)
+                total[rows, start:end] = self._indicators @ weighted.T
             if self.confusion:
-                total[rows, constants] = self._sum_by_column(first)
+                total[rows, constants] = self._indicators @ first
         if self.top is not None:
             total[start:end, start:end] = self._weighted_squares(at_column)
             if self.confusion:
-                sums = self._sum_by_column((self.top * at_column).T)
+                sums = self._indicators @ (self.top * at_column).T
                 total[start:end, np.diag(constants)] = sums.T
         if self.confusion:
-            total[constants, constants] = self._sum_by_column(q)
+            total[constants, constants] = self._indicators @ q
         upper = np.triu(total)
         return upper + np.triu(upper, 1).T
 
@@ -343,10 +343,6 @@ class BasisBlock:
     def _at_column(self, values):
         return values[(..., *self._at_top)]
 
-    def _sum_by_column(self, values):
-        """Sums (K, t) of the rows of values (n, t) with the same column."""
-        return self._columns @ values
-
     @cached_property
     def _constants(self):
         """The samples of each column, and the place of its constants before mixing."""
@@ -356,7 +352,7 @@ class BasisBlock:
         ]
 
     @cached_property
-    def _columns(self):
+    def _indicators(self):
         """Indicators (K, n) of the column of each sample."""
         n_samples, n_classes = self.log.shape
         if n_classes <= FEW_CLASSES:  # making a sparse array takes longer than the products

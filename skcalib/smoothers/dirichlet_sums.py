@@ -190,7 +190,10 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
     if no source is dropped.
     """
     buffer = np.empty(_ROWS * _COLUMNS)
-    some, every_block, careful = _some(sources), list(_blocks(sources, _COLUMNS)), False
+    number = range(0, len(sources.order), max(1, len(sources.order) // _SOME))
+    few = slice(None, None, number.step)
+    some = _Block(number, few, np.ascontiguousarray(sources.factor[few].T))
+    every_block, careful = list(_blocks(sources, _COLUMNS)), False
     results = []
     for rows in tiles:
         sums = _TileSums(log_points[rows], sources, buffer)
@@ -198,7 +201,7 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
         if dropping is None:
             blocks, first = every_block, sums.largest(some, left_out)
         else:
-            numbers, first = dropping.kept(log_points[rows], left_out)
+            numbers, first = dropping.select(log_points[rows], left_out)
             if left_out is not None:  # their places among the numbers, -1 for what is absent
                 place = np.searchsorted(numbers, left_out)
                 present = numbers.take(place, mode="clip") == left_out
@@ -254,13 +257,6 @@ def _blocks(sources, width, numbers=None):
         if len(segments) == segments[-1] - segments[0] + 1:  # faster than an index
             segments = slice(segments[0], segments[-1] + 1)
         yield _Block(range(start, stop), here, right.T, cuts, segments)
-
-
-def _some(sources):
-    """A block of a few sources at equal distances."""
-    number = range(0, len(sources.order), max(1, len(sources.order) // _SOME))
-    here = slice(None, None, number.step)
-    return _Block(number, here, np.ascontiguousarray(sources.factor[here].T))
 
 
 class _TileSums:
@@ -357,7 +353,7 @@ class Dropping:
         self.starts = np.union1d(pieces, sources.edges[:-1][np.diff(sources.edges) > 0])
         self.lengths = np.diff(self.starts, append=n_sources)
 
-    def kept(self, log_points, left_out=None):
+    def select(self, log_points, left_out=None):
         """Sorted positions of the sources that a tile needs.
 
         `left_out[i]` is the position of the source that row i leaves out. The second result is the
@@ -403,7 +399,7 @@ class Dropping:
         counts = []
         for tile in (tiles[trial] for trial in trials):
             left_out = None if position is None else position[tile]
-            counts.append(len(self.kept(log_points[tile], left_out)[0]))
+            counts.append(len(self.select(log_points[tile], left_out)[0]))
         return np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources
 
 

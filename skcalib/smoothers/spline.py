@@ -1,13 +1,13 @@
 """Restricted cubic splines of the logit: the smooth calibration curve of clinical research.
 
 `SplineSmoother` is the smoother, `SplineCurve` one fitted curve, `SplineBasis` its basis functions
-and `_firth` the penalised logistic regression.
+and `firth_regression` the penalised logistic regression.
 """
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, perm
@@ -176,23 +176,18 @@ class SplineCurve:
             return self
         p = expit(self._bent(score)[0])
         information = weight * p * (1 - p)
-        for count in range(self._most(weight @ label, weight @ (1 - label)), 2, -1):
+        most: Any = self.n_knots
+        if most == "auto":
+            rarer = min(weight @ label, weight @ (1 - label))
+            most = int(min(rarer / _PER_PARAMETER, max(_PLACES)))
+        for count in range(most, 2, -1):
             knots = np.unique(_quantiles(t, information, _PLACES[count]))
             if len(knots) == count and self._fit_knots(knots, t, label, weight):
                 break
         return self
 
-    def _most(self, *labels):
-        """The largest number of knots to try."""
-        if self.n_knots != "auto":
-            return self.n_knots
-        return int(min(min(labels) / _PER_PARAMETER, max(_PLACES)))
-
     def _fit_knots(self, knots, t, label, weight):
-        """Fit with these knots, two for a straight line and none for a constant; return self.
-
-        Return None, and keep the previous fit, where the columns are linearly dependent.
-        """
+        """Fit with knots, two for a line, none for a constant; None if columns are dependent."""
         basis = SplineBasis(knots)
         columns = basis(t)
         factor = np.linalg.qr(np.sqrt(weight / weight.sum())[:, None] * columns, mode="r")
@@ -203,7 +198,7 @@ class SplineCurve:
         if len(knots) == 2:  # weak normal prior of the slope around 1
             prior[1] = _SLOPE / basis.unit**2
         prior = whiten.T @ (prior[:, None] * whiten)
-        self.coef_, self.covariance_ = _firth(columns @ whiten, label, weight, t, prior)
+        self.coef_, self.covariance_ = firth_regression(columns @ whiten, label, weight, t, prior)
         self.knots_, self._basis, self._whiten = knots, basis, whiten
         return self
 
@@ -279,7 +274,7 @@ class _Fit(NamedTuple):
     information: np.ndarray
 
 
-def _firth(design, label, weight, offset, prior):
+def firth_regression(design, label, weight, offset, prior):
     """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
 
     Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear

@@ -71,12 +71,12 @@ def oracle(points, forecast, weight, values, bandwidth, leave_out=False, rows=No
     return averages, log_mass, rounding
 
 
-def assert_close(found, expected):
+def assert_close(sums, expected):
     """1e-12, or what rounding permits where a log kernel has large terms."""
     averages, log_mass, rounding = expected
-    assert np.all(np.abs(found[0] - averages) <= np.maximum(1e-12, 4 * rounding)[:, None])
+    assert np.all(np.abs(sums[0] - averages) <= np.maximum(1e-12, 4 * rounding)[:, None])
     room = np.maximum(1e-12, 8 * rounding + 4 * EPS * np.abs(log_mass))
-    assert np.all(np.abs(found[1] - log_mass) <= room)
+    assert np.all(np.abs(sums[1] - log_mass) <= room)
 
 
 @pytest.fixture(params=["all", "dropping"])
@@ -95,13 +95,13 @@ def drop(request, monkeypatch):
 def test_agrees_with_the_oracle(kind, n_classes, bandwidth, drop):
     forecast, target, weight = make(kind, 140, n_classes)
     expected = oracle(forecast, forecast, weight, target, bandwidth, True)
-    found = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-    assert_close(found, expected)
+    sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+    assert_close(sums, expected)
     points = make(kind, 30, n_classes, seed=1)[0]
     values = np.random.default_rng(2).uniform(-1, 1, (140, 3))
     for measured in (values, target):
-        found = dirichlet_average(points, forecast, weight, measured, bandwidth)
-        assert_close(found, oracle(points, forecast, weight, measured, bandwidth))
+        sums = dirichlet_average(points, forecast, weight, measured, bandwidth)
+        assert_close(sums, oracle(points, forecast, weight, measured, bandwidth))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
     rows = np.unique(np.linspace(0, n_samples - 1, 40).astype(int))
     for values in (target, forecast, target[:, :0]):
         expected = oracle(forecast, forecast, weight, values, bandwidth, True, rows)
-        found = dirichlet_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
-        assert_close((found[0][rows], found[1][rows]), expected)
+        sums = dirichlet_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
+        assert_close((sums[0][rows], sums[1][rows]), expected)
 
 
 @pytest.mark.parametrize("first_near", [1, 1100])
@@ -135,8 +135,8 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
         lambda *a: [carefully.append(a[1].number), add(*a)],
     )
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
-        found = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
-        assert_close(found, oracle(near[:40], forecast, weight, values, 1e-3))
+        sums = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
+        assert_close(sums, oracle(near[:40], forecast, weight, values, 1e-3))
     assert min(number.start for number in carefully) == 1024 * (first_near // 1024)
 
 
@@ -160,19 +160,19 @@ def test_few_sources_points_and_values(drop):
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
     monkeypatch.setattr(dirichlet_sums, "_TASK", 64)
     forecast, target, weight = make("confident", 1100, 3)
-    data = forecast, forecast, weight, target if one_hot else forecast, 0.01
+    arguments = forecast, forecast, weight, target if one_hot else forecast, 0.01
     threads_before = [library["num_threads"] for library in threadpool_info()]
 
     def run(n_jobs):
-        found = dirichlet_average(*data, leave_out=True, n_jobs=n_jobs)
-        return *found, dirichlet_log_likelihoods(forecast, weight, [0.01, 0.1], n_jobs=n_jobs)
+        sums = dirichlet_average(*arguments, leave_out=True, n_jobs=n_jobs)
+        return *sums, dirichlet_log_likelihoods(forecast, weight, [0.01, 0.1], n_jobs=n_jobs)
 
-    found = [run(1), run(2), run(3)]
+    sums = [run(1), run(2), run(3)]
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        found.append(run(None))
-    for values in zip(*found, strict=True):
-        for other in values[1:]:
-            assert_array_equal(other, values[0])
+        sums.append(run(None))
+    for values in zip(*sums, strict=True):
+        for threaded in values[1:]:
+            assert_array_equal(threaded, values[0])
     assert [library["num_threads"] for library in threadpool_info()] == threads_before
 
 
@@ -191,13 +191,13 @@ def test_log_likelihoods(kind, drop):
     forecast, target, weight = make(kind, 1100 if kind == "confident" else 160, 3)
     weight[0] = 1e8  # a difference of sums would forget the others
     bandwidths = np.array([1e-4, 0.01, 0.3])
-    found = dirichlet_log_likelihoods(forecast, weight, bandwidths)
-    for h, value in zip(bandwidths, found, strict=True):
+    likelihoods = dirichlet_log_likelihoods(forecast, weight, bandwidths)
+    for h, value in zip(bandwidths, likelihoods, strict=True):
         _, log_mass, rounding = oracle(forecast, forecast, weight, target, h, True)
-        rest = [np.delete(weight, i).sum() for i in range(len(weight))]
-        each = log_mass - np.log(rest)
-        room = weight @ (1e-12 + 8 * rounding + 1e-14 * np.abs(each))
-        assert abs(value - weight @ each) <= room
+        weight_of_others = [np.delete(weight, i).sum() for i in range(len(weight))]
+        by_sample = log_mass - np.log(weight_of_others)
+        room = weight @ (1e-12 + 8 * rounding + 1e-14 * np.abs(by_sample))
+        assert abs(value - weight @ by_sample) <= room
         single = dirichlet_log_likelihoods(forecast, weight, [h])
         assert abs(value - single[0]) <= room
     assert dirichlet_log_likelihoods(forecast, weight, []).shape == (0,)
@@ -225,7 +225,7 @@ def test_what_is_dropped_is_below_rounding(kind, bandwidth):
     n_dropped = 0
     for rows in kd_tiles(np.sqrt(forecast), 32):
         dropped = np.ones(600, dtype=bool)
-        dropped[dropping.kept(log_points[rows], position[rows])[0]] = False
+        dropped[dropping.select(log_points[rows], position[rows])[0]] = False
         n_dropped += dropped.sum() * len(rows)
         log_kernel = log_points[rows] @ sources.columns.T + sources.constants
         log_kernel[np.arange(len(rows)), position[rows]] = -np.inf
@@ -248,8 +248,8 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
     for dropping in (False, True):
         monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
-        found = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-        shares.append(found[0])
+        sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+        shares.append(sums[0])
     assert np.any((shares[0] > 0) & (shares[0] < 1e-30))
     assert_array_equal(shares[0] > 0, shares[1] > 0)
     assert_allclose(*shares, rtol=1e-10)
@@ -267,10 +267,10 @@ def test_dropping_is_chosen_where_it_pays(monkeypatch):
     monkeypatch.setattr(Dropping, "pays", watched)
     for kind, bandwidth, pays in (("confident", 1e-3, True), ("dirichlet", 0.5, False)):
         forecast, target, weight = make(kind, 6100, 5)
-        found = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+        sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         rows = np.arange(0, 6100, 300)
         expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)
-        assert_close((found[0][rows], found[1][rows]), expected)
+        assert_close((sums[0][rows], sums[1][rows]), expected)
         assert chosen.pop() is pays
     dirichlet_average(forecast[:100], forecast, weight, target, 1e-3)
     assert not chosen  # a hundred points are not worth a question
