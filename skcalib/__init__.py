@@ -173,7 +173,7 @@ GUESSES = {
     "reliability_diagram": _DIAGRAM,
     "calibration_curve": _BINS,
     "reliability_curve": _BINS,
-    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba=y_proba)",
+    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba)",
     "brier_score": _BRIER,
     "brier_score_loss": _BRIER,
     "IsotonicCalibration": "IsotonicRecalibrator().fit(y_proba, y_true)",

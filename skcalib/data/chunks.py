@@ -7,6 +7,7 @@ read several times, or one such tuple of Dask arrays, whose chunks are their blo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,7 +21,7 @@ _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 
 
 class Chunks:
-    """A source of chunks, whose first pass counts its rows, ``n_rows``."""
+    """A source of chunks, which can be read several times."""
 
     def __init__(self, source: Any) -> None:
         self._source, self._blocks = source, None
@@ -50,8 +51,8 @@ class Chunks:
         for chunk in self._source:
             return _checked(0, chunk)[0]
         raise ValueError(
-            f"chunks gave {self.n_rows} samples in the first pass and 0 in another one: every pass "
-            "must give the same chunks, from the first to the last."
+            "chunks gave no chunk when it was read again: every pass must give the same chunks, "
+            "from the first to the last."
         )
 
     def reduce(self, read: Callable[..., Any], combine: Callable[[Any, Any], Any]) -> Any:
@@ -59,16 +60,19 @@ class Chunks:
 
         `read` may return None for a chunk without samples.
         """
-        one_pass = self._of_iterable if self._blocks is None else self._of_blocks
-        self.n_rows, combined = one_pass(_Counted(read), _Combine(combine))
-        if self.n_rows == 0:
-            raise ValueError("chunks is empty: at least one sample is needed.")
-        return combined
+        read, combine = partial(_read_chunk, read), partial(_combine_known, combine)
+        if self._blocks is None:  # by joblib, with the number of jobs and progress of its context
+            run = Parallel(return_as="generator", pre_dispatch="n_jobs")
+            combined = _in_pairs(run(self._tasks(delayed(read))), combine)
+        else:  # by Dask: one task for each block, and a tree of combinations
+            import dask
 
-    def _of_iterable(self, read, combine):
-        """A pass through joblib, with the number of jobs and the progress of its context."""
-        run = Parallel(return_as="generator", pre_dispatch="n_jobs")
-        return _in_pairs(run(self._tasks(delayed(read))), combine)
+            read, combine = dask.delayed(read, pure=False), dask.delayed(combine, pure=False)
+            parts = [read(number, block) for number, block in enumerate(self._blocks)]
+            combined = _in_pairs(parts, combine).compute()
+        if combined is None:
+            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
+        return combined
 
     def _tasks(self, read):
         """Tasks whose lists have the only reference to a chunk, which ends when it is read."""
@@ -78,39 +82,19 @@ class Chunks:
             del chunk
             yield task
 
-    def _of_blocks(self, read, combine):
-        """A pass that Dask computes: one task for each block, and a tree of combinations."""
-        import dask
 
-        read, combine = dask.delayed(read, pure=False), dask.delayed(combine, pure=False)
-        parts = [read(number, block) for number, block in enumerate(self._blocks)]
-        return _in_pairs(parts, combine).compute()
-
-
-class _Counted:
-    """The rows of a chunk, and what is read of it."""
-
-    def __init__(self, read):
-        self.read = read
-
-    def __call__(self, number, chunk):
-        if isinstance(chunk, list):
-            chunk = chunk.pop()
-        n_rows = len(chunk[0])
-        return n_rows, self.read(number, *chunk) if n_rows else None
+def _read_chunk(read, number, chunk):
+    """What is read of a chunk, the only one of a list; None without rows."""
+    if isinstance(chunk, list):
+        chunk = chunk.pop()
+    return read(number, *chunk) if len(chunk[0]) else None
 
 
-class _Combine:
-    """Adds up rows and combines results, of which each may be None."""
-
-    def __init__(self, combine):
-        self.combine = combine
-
-    def __call__(self, left, right):
-        (n_left, left), (n_right, right) = left, right
-        if left is None or right is None:
-            return n_left + n_right, right if left is None else left
-        return n_left + n_right, self.combine(left, right)
+def _combine_known(combine, left, right):
+    """The combination of two results, of which each may be None."""
+    if left is None or right is None:
+        return right if left is None else left
+    return combine(left, right)
 
 
 def _in_pairs(parts, combine):
@@ -122,7 +106,7 @@ def _in_pairs(parts, combine):
             part, level = combine(waiting.pop()[1], part), level + 1
         waiting.append((level, part))
     if not waiting:
-        return 0, None
+        return None
     _, combined = waiting.pop()
     while waiting:
         combined = combine(waiting.pop()[1], combined)

@@ -69,6 +69,13 @@ class Notion:
         return f"{type(self).__name__}({arguments})"
 
 
+class _SeveralProblems(Notion):
+    """Base class of notions whose errors of several problems are averaged or added."""
+
+    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
+        self.reduce = check_choice(reduce, "reduce", choices=("mean", "sum"))
+
+
 class Canonical(Notion):
     """All classes at once: the whole forecast against the whole label, one problem.
 
@@ -94,7 +101,7 @@ class Canonical(Notion):
         return [[f"class {label}" for label in classes]]
 
 
-class Classwise(Notion):
+class Classwise(_SeveralProblems):
     """Each class against the rest: K problems of two columns (rest, class).
 
     Parameters
@@ -116,9 +123,6 @@ class Classwise(Notion):
     [[[0.5, 0.5]], [[0.7, 0.3]], [[0.8, 0.2]]]
     """
 
-    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        self.reduce = check_choice(reduce, "reduce", choices=("mean", "sum"))
-
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -128,7 +132,7 @@ class Classwise(Notion):
         return [["rest", f"class {label}"] for label in classes]
 
 
-class Cumulative(Notion):
+class Cumulative(_SeveralProblems):
     r"""Ordered classes: whether the class is at most k, K - 1 problems of two columns.
 
     For ordinal labels, such as grades, stages or ratings. The classes are ordered as the columns of
@@ -169,9 +173,6 @@ class Cumulative(Notion):
 
     ordered = True
 
-    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        self.reduce = check_choice(reduce, "reduce", choices=("mean", "sum"))
-
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -190,7 +191,7 @@ class Cumulative(Notion):
         return [[f"class > {label}", f"class <= {label}"] for label in classes[:-1]]
 
 
-class Multilabel(Notion):
+class Multilabel(_SeveralProblems):
     r"""Several labels per sample: each label against its absence, L problems of two columns.
 
     `y_true` is an indicator matrix (n, L) of 0 and 1, whose rows may have any number of ones.
@@ -238,9 +239,6 @@ class Multilabel(Notion):
     >>> bool(np.isclose(error, np.mean(alone)))
     True
     """
-
-    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        self.reduce = check_choice(reduce, "reduce", choices=("mean", "sum"))
 
     def problems(
         self, forecast: np.ndarray, target: np.ndarray

@@ -134,8 +134,8 @@ class Problem:
         if self.cluster is None:
             return self.n_samples
         spread = np.sqrt(np.maximum(self.forecast * (1 - self.forecast), 0.0))
-        rows = self.target - self.forecast, spread, self.weight, self.cluster
-        return max(round(self.n_samples / design_effect(*rows)), 1)
+        effect = design_effect(self.target - self.forecast, spread, self.weight, self.cluster)
+        return max(round(self.n_samples / effect), 1)
 
     def require_order(self, notion: Notion, score: ProperScore | None = None) -> None:
         """Raise if the notion or the score needs the order of the classes, and it is not known.
@@ -427,11 +427,11 @@ def _soft_problem(y_true, y_proba, sample_weight, columns):
             "the probability of the last)."
         )
     check_not_swapped(raw, votes, name)
-    own = soft_classes(y_true, columns["labels"], target.shape[1])
+    named = soft_classes(y_true, columns["labels"], target.shape[1])
     if columns["labels"] is None and raw.shape[1] > 1:
-        check_order(y_proba, own, name, remedy=None)
-    classes = classes_of_columns(own, y_proba, raw.shape[1], **{**columns, "labels": own})
-    order = [own.tolist().index(label) for label in classes.tolist()]
+        check_order(y_proba, named, name, remedy=None)
+    classes = classes_of_columns(named, y_proba, raw.shape[1], **{**columns, "labels": named})
+    order = [named.tolist().index(label) for label in classes.tolist()]
     weight, forecast, target, votes = drop_zero_weights(
         sample_weight, check_simplex(raw, name), target[:, order], votes
     )

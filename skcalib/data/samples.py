@@ -24,7 +24,13 @@ from skcalib._util.validation import (
     check_weight,
 )
 from skcalib.data.class_columns import classes_of_columns
-from skcalib.data.labels import check_class_order, check_y, one_hot, ordered_categories, table_of
+from skcalib.data.labels import (
+    LabelTable,
+    check_class_order,
+    check_y,
+    ordered_categories,
+    unique_labels,
+)
 from skcalib.data.notions import (
     NOTIONS,
     Auto,
@@ -94,10 +100,14 @@ class Samples:
         check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
         y = check_y(y_true)
         raw = check_features(y_proba, name=name, n_samples=len(y))
-        distinct, place, length, index = table_of(y)
+        try:
+            table = LabelTable.of(y)
+        except TypeError:
+            unique_labels(y)  # raises with a clear message
+            raise
         categories = ordered_categories(y_true)
         classes = classes_of_columns(
-            distinct,
+            table.distinct,
             y_proba,
             raw.shape[1],
             labels=labels,
@@ -108,13 +118,12 @@ class Samples:
         )
         if notion.ordered:
             check_class_order(classes, categories)
-        table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
-        table[place] = one_hot(distinct, classes).argmax(axis=1)
+        outcome = table.columns(classes, np.uint8 if len(classes) <= 256 else np.intp)
         weight, scale = None, 1.0
         if sample_weight is not None:
             weight, scale = _scaled(check_weight(sample_weight, len(y)))
         notion = notion.for_columns(len(classes))
-        return cls(classes, notion, raw, table.take(index), weight, scale)
+        return cls(classes, notion, raw, outcome, weight, scale)
 
     @classmethod
     def of_problem(cls, problem: Problem, notion: Notion) -> Samples:

@@ -285,7 +285,7 @@ class GroupingDisplay(Display):
         >>> from skcalib.grouping import GroupingLossEstimator
         >>> data = make_grouping_problem(2000, random_state=0)
         >>> estimator = GroupingLossEstimator(partitioner="stump", n_bins=5, random_state=0)
-        >>> estimator = estimator.fit(data.X, data.y, y_proba=data.y_proba)
+        >>> estimator = estimator.fit(data.X, data.y, data.y_proba)
         >>> display = GroupingDisplay.from_grouping_estimator(estimator)
         >>> display.ax_hist_ is None
         True

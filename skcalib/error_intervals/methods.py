@@ -218,7 +218,8 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
         blocks = not request.clustered and takes_blocks(statistic, len(h))
         norm = (squared_block_norm if blocks else squared_embedding_norm)(h, request.rng)
         found = _inverted(request, norm, target, np.inf)
-    pvalue = partial(drawn_kernel_pvalue, data, statistic, size)
+    draws = {"statistic": statistic, "block_size": size}
+    pvalue = partial(drawn_kernel_pvalue, *data, **draws)
     return _exact_near_zero(request, found, data, pvalue, norm)
 
 
@@ -255,7 +256,7 @@ def _exact_near_zero(request, found, data, pvalue, norm=None):
         norm = replace(norm, slope=ratio * norm.slope, **wider)
         found = _inverted(request, norm, found.target, np.inf)
     level = 1 - found.confidence_level
-    if found.low == 0 or pvalue(request.n_resamples, request.rng, level=level) <= level:
+    if found.low == 0 or pvalue(n_draws=request.n_resamples, rng=request.rng, level=level) <= level:
         return found
     return replace(found, low=0.0, conservative=True, reason=NOT_REFUTED)
 
@@ -532,7 +533,7 @@ def embedding_at(data, options):
 
 def squared_location_norm(problem, embedding):
     """`SquaredNorm` of the error of mean embeddings at locations."""
-    features = embedding._features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
+    features = embedding.features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
     n_samples = len(features)
     mean = features.mean(axis=0)
     noise = features - embedding.weight[:, None] * mean

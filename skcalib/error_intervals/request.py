@@ -100,25 +100,26 @@ class IntervalRequest:
     """A metric of forecasts and the options of its interval.
 
     ``options`` are all arguments of a metric of the library, defaults included; None for other
-    functions. ``keywords`` are the given ones. ``given`` is the validated data where there are
+    functions. ``keywords`` are those that were passed. ``samples`` are labels, forecasts, weights,
+    classes and the positive class as passed, and ``validated`` their `Problem` where there are
     clusters.
     """
 
     metric: Any
     options: Any
     keywords: dict
-    data: dict
+    samples: dict
     confidence_level: float
     n_resamples: int
     rng: np.random.RandomState
     n_jobs: int | None
-    given: Problem | None = None
+    validated: Problem | None = None
 
     @property
     def clustered(self) -> bool:
         """Whether samples are in clusters."""
-        known = self.data["y_true"] if self.given is None else self.given
-        return isinstance(known, Problem) and known.cluster is not None
+        problem = self.samples["y_true"] if self.validated is None else self.validated
+        return isinstance(problem, Problem) and problem.cluster is not None
 
     @property
     def normal_level(self) -> float:
@@ -131,14 +132,14 @@ class IntervalRequest:
 
     @cached_property
     def estimate(self) -> float:
-        """The metric on all data; user-defined functions get only the given arguments."""
-        given = self.options
-        if given is None:
-            given = {name: value for name, value in self.data.items() if value is not None}
-            given |= self.keywords
-        given = dict(given)
-        found = self.metric(given.pop("y_true"), given.pop("y_proba"), **given)
-        return number_of(found, "metric")
+        """The metric on all data; user-defined functions get only what is not None."""
+        arguments = self.options
+        if arguments is None:
+            arguments = {name: value for name, value in self.samples.items() if value is not None}
+            arguments |= self.keywords
+        arguments = dict(arguments)
+        value = self.metric(arguments.pop("y_true"), arguments.pop("y_proba"), **arguments)
+        return number_of(value, "metric")
 
     def answer(
         self,
@@ -168,23 +169,19 @@ class IntervalRequest:
     def nothing_varies(self, *, target: str, ceiling: float) -> ErrorInterval:
         """The result if all residuals of every bin are equal."""
         reason = "residuals do not vary in any bin, so its spread cannot be estimated"
-        whole: dict[str, Any] = {"method": "none", "target": target, "ceiling": ceiling}
-        return replace(self.answer(0.0, ceiling, np.inf, **whole), reason=reason)
+        whole = self.answer(0.0, ceiling, np.inf, method="none", target=target, ceiling=ceiling)
+        return replace(whole, reason=reason)
 
     def problem(self) -> Problem:
         """The validated data."""
-        if self.given is not None:
-            return self.given
-        data = dict(self.data)
-        return check_problem(data.pop("y_true"), data.pop("y_proba"), **data)
+        return check_problem(**self.samples) if self.validated is None else self.validated
 
     def problem_of(self, notion: Notion, *, soft: bool = False) -> tuple[Problem, Notion]:
         """The validated data and the notion; the only event of a sketch in place of samples.
 
         With `soft`, labels may be soft.
         """
-        data = dict(self.data)
-        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, soft=soft, **data)
+        return only_problem(**self.samples, notion=notion, soft=soft)
 
     def sample(self) -> tuple[Problem, Callable[..., float]]:
         """The data by rows -> (`Problem`, the metric of rows, codes of labels, and clusters).
@@ -202,10 +199,11 @@ class IntervalRequest:
         codes = problem.target.argmax(axis=1)
         forecast, names = problem.forecast, {"labels": problem.classes}
         if self.options is None:
-            forecast = np.asarray(self.data["y_proba"])
-            forecast = forecast[weighted_rows(self.data["sample_weight"], len(forecast))]
-            names = {k: self.data[k] for k in ("labels", "pos_label") if self.data[k] is not None}
-        weighted = self.data["sample_weight"] is not None or (
+            forecast = np.asarray(self.samples["y_proba"])
+            forecast = forecast[weighted_rows(self.samples["sample_weight"], len(forecast))]
+            names = {name: self.samples[name] for name in ("labels", "pos_label")}
+            names = {name: value for name, value in names.items() if value is not None}
+        weighted = self.samples["sample_weight"] is not None or (
             self.options is not None and problem.sample_weight is not None
         )
         metric = partial(self.metric, **self.keywords, **names)
@@ -232,12 +230,12 @@ def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return metric, keywords
 
 
-def all_options(metric: Any, data: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
+def all_options(metric: Any, samples: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """All arguments of a function of the library, with its own defaults."""
     try:
-        bound = signature(metric).bind(**data, **keywords)
+        bound = signature(metric).bind(**samples, **keywords)
     except TypeError as error:
-        taken = ", ".join(name for name in signature(metric).parameters if name not in data)
+        taken = ", ".join(name for name in signature(metric).parameters if name not in samples)
         raise TypeError(f"{metric.__name__} {error}: as a metric it takes {taken}.") from None
     bound.apply_defaults()
     return bound.arguments
@@ -308,7 +306,7 @@ def subsampling(request: IntervalRequest) -> ErrorInterval:
     def draw(rng):
         return value(*units.sample(rng.choice(n_samples, size, replace=False)))
 
-    draws = _draws(request, draw)
+    draws = draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
     # Without replacement: a subset is correlated with the full sample.
     scale = np.sqrt(size / n_samples / (1 - size / n_samples))
     law = scale * (draws - request.estimate)
@@ -324,7 +322,11 @@ def bootstrap(request: IntervalRequest) -> ErrorInterval:
     problem, value = request.sample()
     units = _Units(problem)
     number = units.number
-    draws = _draws(request, lambda rng: value(*units.sample(rng.randint(number, size=number))))
+
+    def draw(rng):
+        return value(*units.sample(rng.randint(number, size=number)))
+
+    draws = draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
     tail = (1 - request.confidence_level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
@@ -368,11 +370,6 @@ def _bias(bias, error, name):
     return {"valid": False, "reason": _BIASED.format(size, name)}
 
 
-def _draws(request, draw):
-    """Values of `draw` for the generators of a request."""
-    return draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
-
-
 def _rejects_calibration(request, problem, value):
     """Whether the metric is significantly larger than with labels drawn from the forecasts.
 
@@ -381,10 +378,10 @@ def _rejects_calibration(request, problem, value):
     if problem.cluster is not None:
         notion = (request.options or {}).get("notion", "canonical")
         level = request.confidence_level
-        found = estimate_proper_error(
+        brier = estimate_proper_error(
             problem, loss="brier", notion=notion, confidence_level=level, n_jobs=request.n_jobs
         )
-        return found.interval is not None and found.interval.low > 0
+        return brier.interval is not None and brier.interval.low > 0
     levels, tail = problem.forecast.cumsum(axis=1), (1 - request.confidence_level) / 2
 
     def draw(rng):
@@ -394,10 +391,10 @@ def _rejects_calibration(request, problem, value):
     batches = draw_batches(draw, total, request.rng, size=_BATCH, n_jobs=request.n_jobs)
     for batch in batches:
         drawn = np.append(drawn, batch)
-        rest = total - len(drawn)
+        n_left = total - len(drawn)
         # The p-value of all draws, if those to come are as small or as large as possible.
         least, most = (
-            monte_carlo_pvalue(request.estimate, np.append(drawn, np.full(rest, end)))
+            monte_carlo_pvalue(request.estimate, np.append(drawn, np.full(n_left, end)))
             for end in (-np.inf, np.inf)
         )
         if least > tail or most <= tail:

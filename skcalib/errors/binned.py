@@ -365,8 +365,14 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
     """The occupied bins of `BinSums`, whose weights were divided by `scale`."""
     index = np.flatnonzero(sums.mass > 0)
     mass = sums.mass[index]
-    means = (sums.score[index] / mass, sums.label[index] / mass, sums.mean_variance()[index])
-    return ReliabilityBins(sums.edges, index, scale * mass, *means)
+    return ReliabilityBins(
+        edges=sums.edges,
+        index=index,
+        mass=scale * mass,
+        mean_score=sums.score[index] / mass,
+        mean_label=sums.label[index] / mass,
+        gap_variance=sums.mean_variance()[index],
+    )
 
 
 def _list_bins(samples, n_bins, strategy, *, spread=True):
@@ -739,8 +745,8 @@ def simplex_calibration_error(
     cells = look_up(bins, BINS, "bins", kind=PartitionSmoother)
     # Cells of the library do not depend on the labels, so the target need not exist.
     without_labels = type(cells) in (MedianCells, UniformBins)
-    rest = None, sample_weight, labels, pos_label
-    problem = check_problem(y_true, y_proba, *rest, copy=not without_labels)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, y_proba, copy=not without_labels, **columns)
     cells = cells_for(problem, bins)
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
         distance = look_up(distance, DISTANCES, "distance", kind=Divergence)

@@ -376,10 +376,10 @@ def corp_bands(
     for event, problem in events:
         curve = IsotonicCurve.of(problem)
         if band == "consistency":
-            ends = consistency_band(curve, problem, confidence_level, n_resamples, rng, n_jobs)
+            low, high = consistency_band(curve, problem, confidence_level, n_resamples, rng, n_jobs)
         else:
-            ends = curve.confidence(confidence_level, n_resamples, rng)
-        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, *ends))
+            low, high = curve.confidence(confidence_level, n_resamples, rng)
+        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, low, high))
     return bands
 
 
@@ -574,8 +574,8 @@ class IsotonicCurve:
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """The curve of a binary problem."""
-        rows = problem.forecast[:, 1], problem.target[:, 1], problem.weight
-        return cls(*rows, problem.square, problem.cluster)
+        score, label = problem.forecast[:, 1], problem.target[:, 1]
+        return cls(score, label, problem.weight, problem.square, problem.cluster)
 
     def levels(self, label: np.ndarray) -> np.ndarray:
         """Height of the curve for other labels (n,) at each distinct score."""
@@ -616,9 +616,8 @@ class IsotonicCurve:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         if np.isfinite(self._units):
             confidence_level = student_level(confidence_level, self._units)
-        return _isotonic_interval(
-            self.mean, self._share * self.tied.mass, self._points, confidence_level
-        )
+        mass = self._share * self.tied.mass
+        return isotonic_interval(self.mean, mass, self._points, confidence_level)
 
     def _design_effect(self, label, weight, cluster):
         """Variance of the mean of each block over that of independent labels; one correlation."""
@@ -714,7 +713,9 @@ def label_draws(
             yield (rng.binomial(size, probability, shape) / size)[:, place]
 
 
-def _isotonic_interval(mean, mass, points, confidence_level):
+def isotonic_interval(
+    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
     `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
@@ -725,8 +726,8 @@ def _isotonic_interval(mean, mass, points, confidence_level):
     """
     below = _prefix_pools(mean, mass, points)
     above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
-    own = zip(mean[points, None], mass[points, None], strict=True)
-    pools = [(0.0, *pool) for pool in own]
+    at_points = zip(mean[points, None], mass[points, None], strict=True)
+    pools = [(0.0, level, size) for level, size in at_points]
     # Constraint: pools on the left of t are at most the height, pools on the right at least.
     pools += [(-1.0, level, size) for level, size in below]
     pools += [(1.0, 1 - level, size) for level, size in above]
@@ -744,7 +745,8 @@ def _isotonic_interval(mean, mass, points, confidence_level):
 
     best = isotonic_regression(mean, weights=mass).x[points].clip(0, 1)
     limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
-    return tuple(_last_within(cost, limit, best, np.full(len(best), end)) for end in (0.0, 1.0))
+    lowest, highest = np.zeros(len(best)), np.ones(len(best))
+    return _last_within(cost, limit, best, lowest), _last_within(cost, limit, best, highest)
 
 
 def _prefix_pools(mean, mass, ends):

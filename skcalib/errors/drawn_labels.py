@@ -15,10 +15,10 @@ from skcalib._util.validation import mean_one
 from skcalib.data.labels import draw_codes, one_hot_rows
 from skcalib.errors.kernel import (
     MANY,
-    _slices,
     kernel_terms,
     random_blocks,
     residual_parts,
+    row_slices,
     takes_blocks,
 )
 from skcalib.stats.few_events import FEW, impossible_labels, uncertain_labels
@@ -37,22 +37,24 @@ def few_labels(problem, notion):
     """
     pairs = notion.problems(problem.forecast, problem.target)
     if problem.indicator:
-        known = ((one, problem.weight * ~np.isnan(event[:, 0])) for one, event in pairs)
-        return max(uncertain_labels(*one) for one in known) < FEW
-    first = [one for one, _ in islice(pairs, 2)]
-    (columns,) = first if len(first) == 1 else [problem.forecast]
+        labels = (
+            uncertain_labels(columns, problem.weight * ~np.isnan(event[:, 0]))
+            for columns, event in pairs
+        )
+        return max(labels) < FEW
+    first = [columns for columns, _ in islice(pairs, 2)]
+    columns = first[0] if len(first) == 1 else problem.forecast
     return uncertain_labels(columns, problem.weight) < FEW
 
 
 def any_impossible(problem, notion):
     """Whether an event occurred whose forecast is exactly 0."""
     pairs = notion.problems(problem.forecast, problem.target)
-    return any(impossible_labels(*pair).any() for pair in pairs)
+    return any(impossible_labels(forecast, target).any() for forecast, target in pairs)
 
 
-def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng, level=0.0):
-    """P-value of a kernel calibration error, by `drawn_pvalue` for (problem, kernel, notion)."""
-    problem, kernel, notion = data
+def drawn_kernel_pvalue(problem, kernel, notion, *, statistic, block_size, n_draws, rng, level=0.0):
+    """P-value of a kernel calibration error, by `drawn_pvalue`."""
     if problem.cluster is not None and statistic == "auto":
         problem = problem.samples(MANY, 0)
     drawn, weight = _Drawn(problem, notion, rng), mean_one(problem.weight)
@@ -68,7 +70,7 @@ def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng, level=0.0):
         total = np.zeros(len(rows))
         for part, old, field in zip(parts, usual, fields, strict=True):
             left, right = part.left - old.left[rows], part.residual - old.residual[rows]
-            for i in _slices(len(rows)):
+            for i in row_slices(len(rows)):
                 together = (draw[i, None] == draw) & _pairs(block, unit, rows[i], rows)
                 near = (part.kernel(part.forecast[i], part.forecast) * together) @ right
                 total[i] += np.einsum("ik,ik->i", left[i], 2 * field[rows[i]] + near)
@@ -77,7 +79,7 @@ def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng, level=0.0):
     return drawn.pvalue(change, n_draws, level)
 
 
-def drawn_embedding_pvalue(problem, embedding, notion, n_draws, rng, level=0.0):
+def drawn_embedding_pvalue(problem, embedding, notion, *, n_draws, rng, level=0.0):
     """P-value of the error of mean embeddings, by `drawn_pvalue`."""
     drawn = _Drawn(problem, notion, rng)
     usual = next(iter(notion.problems(problem.forecast, drawn.usual)))[1]
@@ -86,7 +88,7 @@ def drawn_embedding_pvalue(problem, embedding, notion, n_draws, rng, level=0.0):
     def change(draw, rows, target):
         target = next(iter(notion.problems(problem.forecast[rows], target)))[1]
         sums = np.zeros((draw[-1] + 1, len(total)))
-        features = embedding._features(rows, target) - embedding._features(rows, usual[rows])
+        features = embedding.features(rows, target) - embedding.features(rows, usual[rows])
         np.add.at(sums, draw, features)
         return np.einsum("bj,bj->b", sums + 2 * total, sums)
 
@@ -196,7 +198,7 @@ def _field(part, block, unit):
     """Sum of the kernel times the residual over the partners of each row (n, K)."""
     field = np.zeros_like(part.residual)
     order = np.argsort(block, kind="stable")
-    for i in (order[strip] for strip in _slices(len(order))):
+    for i in (order[strip] for strip in row_slices(len(order))):
         first, last = np.searchsorted(block[order], block[i[[0, -1]]] + np.array([0, 1]))
         for start in range(first, last, _WIDE):
             j = order[start : min(start + _WIDE, last)]

@@ -149,8 +149,8 @@ def kernel_calibration_error(
     0.00214
     """
     notion = resolve_notion(notion)
-    rest = sample_weight, labels, pos_label
-    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
     chosen = resolve_kernel(kernel)
 
     def error(problem, notion):
@@ -164,17 +164,14 @@ def kernel_calibration_error(
 
 def estimate(h: ResidualKernel | ClusterKernel, statistic: str, block_size: Any = None) -> float:
     """The estimate of one of the four statistics from the function h."""
-    if statistic in ("linear", "block"):
-        values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
+    if statistic in ("linear", "block") or takes_blocks(statistic, len(h)):
+        size = 2 if statistic == "linear" else block_size
+        values, weight = random_block_estimates(h) if size is None else block_estimates(h, size)
         return float(np.average(values, weights=weight))
-    if takes_blocks(statistic, len(h)):
-        values, weight = random_block_estimates(h)
-        return float(np.average(values, weights=weight))
-    n_samples, diagonal = len(h), h.diagonal().sum()
     total = h.total()
     if statistic == "biased":
-        return float(total / n_samples**2)
-    return float((total - diagonal) / check_pairs(h.weight))
+        return float(total / len(h) ** 2)
+    return float((total - h.diagonal().sum()) / check_pairs(h.weight))
 
 
 def block_estimates(
@@ -213,8 +210,9 @@ def random_block_estimates(h: ResidualKernel | ClusterKernel) -> tuple[np.ndarra
     rows = random_blocks(len(h))
     weight = check_pairs(h.weight[rows])
     sums = []
-    for block in (h.take(one) for one in rows):
-        total, diagonal = block.total(), block.diagonal().sum()
+    for block in rows:
+        part = h.take(block)
+        total, diagonal = part.total(), part.diagonal().sum()
         # One uncertain sample among certain ones: the remainder is rounding error, not evidence.
         sums.append(0.0 if abs(total - diagonal) <= ROUNDING * diagonal else total - diagonal)
     return np.divide(sums, weight, out=np.zeros(len(rows)), where=weight > 0), weight
@@ -398,45 +396,45 @@ class ResidualKernel:
         """Sum of h over all pairs, the diagonal included."""
         blocks = _upper_blocks(len(self))
         tasks = [blocks[start : start + _TASK] for start in range(0, len(blocks), _TASK)]
-        return fsum(self._in_threads(self._sum_blocks, tasks))
+
+        def sum_of_blocks(task):
+            return fsum(
+                (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts) for i, j in task
+            )
+
+        return fsum(self._in_threads(sum_of_blocks, tasks))
 
     def multiply(self, columns: np.ndarray) -> np.ndarray:
         """The product H v for each column v of (n, R), in memory O(n R)."""
-        strips = _slices(len(self))
-        products = self._in_threads(self._multiply_strip, strips, columns, strips)
-        return np.concatenate(products)
+        strips = row_slices(len(self))
+
+        def product(i):
+            return sum(part.block(i, j) @ columns[j] for j in strips for part in self.parts)
+
+        return np.concatenate(self._in_threads(product, strips))
 
     def sum_clusters(self, cluster: np.ndarray) -> np.ndarray:
         """Sums of h over all pairs of samples of two clusters (G, G), from numbers (n,)."""
-        strips = _slices(len(self))
-        sums = self._in_threads(self._sum_strip_by_cluster, strips, cluster, int(cluster.max()) + 1)
-        return cluster_sums(np.concatenate(sums), cluster)
+        strips, n_clusters = row_slices(len(self)), int(cluster.max()) + 1
 
-    def _sum_strip_by_cluster(self, i, cluster, n_clusters):
-        strip_sums = np.zeros((i.stop - i.start, n_clusters))
-        for j in _slices(len(self)):
-            columns = sum(part.block(i, j) for part in self.parts).T
-            sums = cluster_sums(columns, cluster[j])
-            strip_sums[:, : len(sums)] += sums.T
-        return strip_sums
+        def strip_sums(i):
+            totals = np.zeros((i.stop - i.start, n_clusters))
+            for j in strips:
+                columns = sum(part.block(i, j) for part in self.parts).T
+                sums = cluster_sums(columns, cluster[j])
+                totals[:, : len(sums)] += sums.T
+            return totals
 
-    def _sum_block(self, i, j):
-        return (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts)
+        return cluster_sums(np.concatenate(self._in_threads(strip_sums, strips)), cluster)
 
-    def _sum_blocks(self, blocks):
-        return fsum(self._sum_block(i, j) for i, j in blocks)
-
-    def _multiply_strip(self, i, columns, strips):
-        return sum(part.block(i, j) @ columns[j] for j in strips for part in self.parts)
-
-    def _in_threads(self, run, tasks, *arguments):
+    def _in_threads(self, run, tasks):
         """Results of tasks in their order; they do not depend on the number of threads."""
         if len(tasks) == 1:
-            return [run(tasks[0], *arguments)]
+            return [run(tasks[0])]
         # Products this small gain nothing from several threads; blocks do.
         with one_thread("blas"):
             return Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(run)(task, *arguments) for task in tasks
+                delayed(run)(task) for task in tasks
             )
 
 
@@ -499,12 +497,13 @@ class ClusterKernel:
         return self.values @ columns
 
 
-def _slices(n_samples):
-    return [slice(i, min(i + _SIDE, n_samples)) for i in range(0, n_samples, _SIDE)]
+def row_slices(n_samples: int, size: int = _SIDE) -> list[slice]:
+    """Consecutive rows, `size` at a time."""
+    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
 
 
 def _upper_blocks(n_samples):
-    slices = _slices(n_samples)
+    slices = row_slices(n_samples)
     return [(i, j) for a, i in enumerate(slices) for j in slices[a:]]
 
 
@@ -586,8 +585,9 @@ def unconditional_mean_embedding_error(
     >>> print(f"{error:.4f}")
     0.0010
     """
-    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     notion = resolve_notion(notion)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, y_proba, **columns)
     problem.require_order(notion)
     points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
     component = check_components(location_labels, problem, notion, points)
@@ -624,12 +624,16 @@ class Embedding:
 
     def total(self, target: np.ndarray) -> np.ndarray:
         """Sum of the features of all samples, with their targets."""
-        total: Any = sum(self._features(i, target[i]).sum(axis=0) for i in self._slices())
+        total: Any = sum(
+            self.features(i, target[i]).sum(axis=0) for i in row_slices(len(self.forecast), _ROWS)
+        )
         return total
 
     def sums(self, cluster: np.ndarray) -> np.ndarray:
         """Sums of the features over clusters, from the numbers of these (n,)."""
-        parts = [self._features(rows, self.target[rows]) for rows in self._slices()]
+        parts = [
+            self.features(rows, self.target[rows]) for rows in row_slices(len(self.forecast), _ROWS)
+        ]
         return cluster_sums(np.concatenate(parts), cluster)
 
     def null_covariance(self) -> np.ndarray:
@@ -639,15 +643,16 @@ class Embedding:
         :math:`\frac1n \sum_i \sum_k S_{ik} z_i(k) z_i(k)^\top`.
         """
         total: Any = 0.0
-        for rows in self._slices():
+        for rows in row_slices(len(self.forecast), _ROWS):
             for share, label in zip(
                 self.forecast[rows].T, np.eye(len(self.forecast[0])), strict=True
             ):
-                features = self._features(rows, label)
+                features = self.features(rows, label)
                 total = total + features.T @ (share[:, None] * features)
         return total / len(self.forecast)
 
-    def _features(self, rows, target):
+    def features(self, rows: RowIndex, target: np.ndarray) -> np.ndarray:
+        """Features of some of the samples, with their targets."""
         forecast = self.forecast[rows]
         residual = self.weight[rows, None] * (target - forecast)
         features = 0.0
@@ -656,10 +661,6 @@ class Embedding:
             left = left[:, None, :] if self.component is None else left[:, self.component, None]
             features = features + scalar(forecast, self.points)[:, :, None] * left
         return features.reshape(len(forecast), -1)
-
-    def _slices(self):
-        starts = range(0, len(self.forecast), _ROWS)
-        return [slice(start, start + _ROWS) for start in starts]
 
 
 def one_problem(problem: Problem, notion: Notion) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ of events.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.fft import dct, irfft, next_fast_len, rfft
@@ -115,22 +115,11 @@ def smooth_calibration_error(
         )
     rule = resolve_notion(notion)
     samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    errors = [_smooth_error(rows, bandwidth) for rows in samples.scored()]
+    errors = [_SmoothResiduals(rows).error(bandwidth) for rows in samples.scored()]
     return float(sum(errors) / (len(errors) if samples.notion.reduce == "mean" else 1))
 
 
 _LEAST_BANDWIDTH = 1e-4  # bandwidth that may be asked for
-
-
-def _smooth_error(rows, bandwidth):
-    """The error at a bandwidth, or the one that is equal to its bandwidth."""
-    residuals = _SmoothResiduals(rows)
-    if bandwidth is not None:
-        return residuals.size(float(bandwidth))
-    least, finest = 2.0 / _NODES, residuals.size(2.0 / _NODES)
-    if finest <= least:
-        return finest
-    return brentq(lambda h: residuals.size(h) - h, least, 1.0, xtol=1e-8, rtol=1e-9)
 
 
 _NODES = 1 << 17  # steps of the grid on [0, 1]
@@ -145,13 +134,19 @@ class _SmoothResiduals:
         score = np.minimum(rows.score, 1.0)
         weight = np.ones(len(score)) if rows.weight is None else rows.weight
         residual = weight * (rows.event - score) / weight.sum()
-        place = score * _NODES
-        node = np.minimum(place.astype(np.intp), _NODES - 1)
-        share = place - node
-        nodes: Any = np.bincount(node, residual * (1 - share), _NODES + 1)
-        nodes += np.bincount(node + 1, residual * share, _NODES + 1)
+        (nodes,) = _on_nodes(score * _NODES, [residual], _NODES)
         nodes[1:-1] /= 2  # the transform counts inner nodes twice
         self.coefficients = dct(nodes, type=1)
+
+    def error(self, bandwidth: float | None) -> float:
+        """The error at a bandwidth, or by default the one that is equal to its bandwidth."""
+        if bandwidth is not None:
+            return self.size(float(bandwidth))
+        least = 2.0 / _NODES
+        finest = self.size(least)
+        if finest <= least:
+            return finest
+        return brentq(lambda h: self.size(h) - h, least, 1.0, xtol=1e-8, rtol=1e-9)
 
     def size(self, bandwidth: float) -> float:
         """Integral of the absolute value of the smoothed residuals."""
@@ -267,8 +262,15 @@ def kde_calibration_error(
     >>> round(kde_calibration_error(data.y, data.y_proba), 3), round(data.truth["tce"], 3)
     (0.074, 0.074)
     """
-    power = _check_power(norm)
-    if not _is_bandwidth(bandwidth):
+    power = resolve_norm(norm)
+    if power == np.inf:
+        raise ValueError(
+            f"norm must be 'l1', 'l2' or a finite number of at least 1, got {shown(norm)}: the "
+            "largest gap is where the density is lowest and nothing is known. Use "
+            "calibration_error for the largest gap of bins."
+        )
+    by_scott = isinstance(bandwidth, str) and bandwidth == "scott"
+    if not (by_scott or (is_finite(bandwidth) and 0 < bandwidth <= _WIDEST)):
         raise ValueError(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )
@@ -279,26 +281,9 @@ def kde_calibration_error(
     return float(mean ** (1 / power))
 
 
-def _check_power(norm):
-    power = resolve_norm(norm)
-    if power == np.inf:
-        raise ValueError(
-            f"norm must be 'l1', 'l2' or a finite number of at least 1, got {shown(norm)}: the "
-            "largest gap is where the density is lowest and nothing is known. Use "
-            "calibration_error for the largest gap of bins."
-        )
-    return power
-
-
 _WIDEST = 1 / 3  # the kernel of half width 3 h reaches one unit to each side
 _EQUAL_SCORES = 1e-12  # below, scores are equal
 _RANGE = 2.0**-14  # smallest bandwidth in units of the range, which limits the grid
-
-
-def _is_bandwidth(bandwidth):
-    if isinstance(bandwidth, str):
-        return bandwidth == "scott"
-    return is_finite(bandwidth) and 0 < bandwidth <= _WIDEST
 
 
 def _find_bandwidth(bandwidth, score, weight, square):
@@ -332,16 +317,12 @@ def _densities(score, event, weight, h):
     left, right = max(score.min() - 3 * h, 0.0), min(score.max() + 3 * h, 1.0)
     n_steps = next_fast_len(int(np.ceil((right - left) / h * _STEPS_OF_GRID)), real=True)
     step = (right - left) / n_steps
-    place = np.clip((score - left) / step, 0, n_steps)
-    node = np.minimum(place.astype(np.intp), n_steps - 1)
-    share = place - node
     mass = np.ones(len(score)) if weight is None else weight
+    place = np.clip((score - left) / step, 0, n_steps)
     # The grid and its mirror image are one period: no kernel reaches beyond an end that is not 0
     # or 1, so both ends may be mirrors.
     mirrored = np.empty((2, 2 * n_steps))
-    for row, part in zip(mirrored, (mass, mass * event), strict=True):
-        nodes = np.bincount(node, part * (1 - share), n_steps + 1)
-        nodes += np.bincount(node + 1, part * share, n_steps + 1)
+    for row, nodes in zip(mirrored, _on_nodes(place, [mass, mass * event], n_steps), strict=True):
         nodes[[0, -1]] *= 2  # these meet their image
         row[: n_steps + 1], row[n_steps + 1 :] = nodes, nodes[-2:0:-1]
     distance = step * np.minimum(np.arange(2 * n_steps), np.arange(2 * n_steps, 0, -1))
@@ -349,3 +330,12 @@ def _densities(score, event, weight, h):
     smooth = irfft(rfft(mirrored) * rfft(kernel), 2 * n_steps)[:, : n_steps + 1]
     density = np.maximum(smooth[0], 0)
     return left + step * np.arange(n_steps + 1), density, np.clip(smooth[1], 0, density)
+
+
+def _on_nodes(place, columns, n_steps):
+    """Columns (n,) divided linearly between the two nodes next to each place, from 0 to n_steps."""
+    node = np.minimum(place.astype(np.intp), n_steps - 1)
+    share = place - node
+    for column in columns:
+        nodes = np.bincount(node, column * (1 - share), n_steps + 1)
+        yield nodes + np.bincount(node + 1, column * share, n_steps + 1)

@@ -18,7 +18,6 @@ from scipy.stats import t as student
 from skcalib._util.formatting import printable
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, GroupsLike, Label
 from skcalib._util.validation import check_indices, mean_one, take_rows, to_numpy, weighted_rows
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
@@ -47,7 +46,8 @@ if TYPE_CHECKING:
 
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
-_FOLDS = 5  # of the isotonic curve of a sketch
+#: Folds of the isotonic curve of a sketch.
+N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -270,38 +270,48 @@ def calibration_by_group(
     [('north', False), ('south', True)]
     """
     if isinstance(y_true, ForecastSummary):
-        given = {"by": by, "sample_weight": sample_weight, "labels": labels}
-        given |= {"intersections": intersections or None}
-        refuse_data_of_summary(y_true, y_proba, **given, pos_label=pos_label, groups=groups)
+        refuse_data_of_summary(
+            y_true,
+            y_proba,
+            by=by,
+            sample_weight=sample_weight,
+            labels=labels,
+            intersections=intersections or None,
+            pos_label=pos_label,
+            groups=groups,
+        )
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
         refuse_multilabel(notion, "calibration_by_group")
         check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
-        rest = None, sample_weight, labels, pos_label, groups
-        problem = check_problem(y_true, y_proba, *rest)
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
         events = binary_events(problem, pos_label, resolve_notion(notion))
-        validated = isinstance(y_true, Problem)
-        n_samples = len(problem.weight) if validated else len(check_y(y_true))
-        kept = slice(None) if validated else weighted_rows(sample_weight, n_samples)
-        grouped = _of_samples(events, by, kept, n_samples, intersections)
+        if by is None:
+            raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
+        if not isinstance(y_true, Problem):
+            n_samples = len(check_y(y_true))
+            by = take_groups(by, weighted_rows(sample_weight, n_samples), n_samples)
+        grouped = _of_samples(
+            events, named_groups(by, len(problem.weight), intersections=intersections)
+        )
     n_tests = len(grouped.names) * len(grouped.events)
     level = confidence_level ** (1 / n_tests)
-    found: list[GroupCalibration] = []
+    calibrations: list[GroupCalibration] = []
     for event, rows in grouped.events:
         shown = event if len(grouped.events) > 1 else ""
-        found += _of_event(rows, shown, grouped.names, confidence_level, level)
+        calibrations += _of_event(rows, shown, grouped.names, confidence_level, level)
     rate = 1 - confidence_level
     if grouped.overlapping or len(grouped.events) > 1:  # any dependence
         rate /= np.sum(1 / np.arange(1, n_tests + 1))
-    detected = set(benjamini_hochberg([one.pvalue for one in found], rate).tolist())
-    tested = [k for k, one in enumerate(found) if one.equal_scores_pvalue is not None]
-    pvalues: list[Any] = [found[k].equal_scores_pvalue for k in tested]
+    detected = set(benjamini_hochberg([group.pvalue for group in calibrations], rate).tolist())
+    tested = [k for k, group in enumerate(calibrations) if group.equal_scores_pvalue is not None]
+    pvalues: list[Any] = [calibrations[k].equal_scores_pvalue for k in tested]
     unequal = {tested[k] for k in benjamini_hochberg(pvalues, rate)} if tested else set()
-    groups = tuple(
-        replace(one, detected=k in detected, equal_scores_detected=k in unequal)
-        for k, one in enumerate(found)
+    judged = tuple(
+        replace(group, detected=k in detected, equal_scores_detected=k in unequal)
+        for k, group in enumerate(calibrations)
     )
-    return GroupCalibrations(groups, grouped.overlapping, confidence_level, grouped.note)
+    return GroupCalibrations(judged, grouped.overlapping, confidence_level, grouped.note)
 
 
 # --- Groups ---------------------------------------------------------------------------------------
@@ -326,13 +336,13 @@ class _Grouped:
     note: str = ""
 
 
-def _of_samples(events, by, kept, n_samples, intersections):
-    if by is None:
-        raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
-    if not isinstance(kept, slice):
-        by, n_samples = take_groups(by, kept, n_samples), len(kept)
-    named = named_groups(by, n_samples, intersections=intersections)
-    _refuse_empty(named.names, named.members)
+def _of_samples(events, named):
+    empty = [k for k, inside in enumerate(named.members.T) if not inside.any()]
+    if empty:
+        raise ValueError(
+            f"The group {named.names[empty[0]]!r} has no samples of positive weight: leave it out "
+            "of by."
+        )
     rows = [(name, _Rows(problem, named.members)) for name, problem in events]
     return _Grouped(named.names, rows, named.overlapping, named.note)
 
@@ -345,11 +355,11 @@ def _of_sketch(sketch, notion):
             f"This {type(sketch).__name__} has no groups: pass by= to partial_fit or summarize."
         )
     keys = sorted(keys, key=lambda key: place(str(key)))
-    by_group = [named_events(sketch.group(key), None, notion) for key in keys]
     rows = []
-    for parts in zip(*by_group, strict=True):
-        problem, group, folds = split_and_join([one for _, one in parts], _FOLDS)
-        rows.append((parts[0][0], _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
+    for named in zip(*(named_events(sketch.group(key), None, notion) for key in keys), strict=True):
+        problem, group, folds = split_and_join([event for _, event in named], N_FOLDS)
+        event = named[0][0]
+        rows.append((event, _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
     return _Grouped([str(key) for key in keys], rows, overlapping=False)
 
 
@@ -382,14 +392,6 @@ def join(problems: list[Problem]) -> Problem:
     return Problem(classes=problems[0].classes, **columns)
 
 
-def _refuse_empty(names, members):
-    empty = [name for name, inside in zip(names, members.T, strict=True) if not inside.any()]
-    if empty:
-        raise ValueError(
-            f"The group {empty[0]!r} has no samples of positive weight: leave it out of by."
-        )
-
-
 # --- Statistics -----------------------------------------------------------------------------------
 
 
@@ -413,7 +415,9 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
         size = effective_size(w, square)
         if part.cluster is not None and 0 < observed < 1:
             size = min(size, observed * (1 - observed) / rates.standard_error**2)
-        noise.append(_noise(observed, size))
+        # Half an event more of each kind, so that no variance is zero.
+        rate = (observed * size + 0.5) / (size + 1)
+        noise.append(rate * (1 - rate) / size)
         calibrations.append(
             GroupCalibration(
                 name=names[k],
@@ -457,44 +461,36 @@ def _pvalue(part):
     variance = square @ (proba * (1 - proba))
     if np.ptp(coefficients) > 1e-9 * coefficients.max():
         variance = max(variance, square @ residual**2)
-    pvalue = label_sum_pvalue(float(weight @ residual), coefficients, proba, float(variance), count)
+    total = float(weight @ residual)
+    pvalue = label_sum_pvalue(total, coefficients, proba, float(variance), count)
     if part.cluster is None:
         return pvalue
-    sums, units = (
-        cluster_sums(weight * residual, part.cluster),
-        independent_size(part.weight, cluster=part.cluster),
-    )
+    sums = cluster_sums(weight * residual, part.cluster)
+    units = independent_size(part.weight, cluster=part.cluster)
     spread = np.sqrt(max(float(sums @ sums), float(variance)))
     return max(pvalue, float(2 * student.sf(abs(sums.sum()) / spread, max(units - 1, 1.0))))
 
 
 def _at_equal_scores(rows, level):
     """Interval and p-value of the difference at equal scores of each group, or (None, None)."""
-    one, members = rows.problem, rows.members
-    score = merge_ties(np.clip(one.forecast[:, 1], 0, 1))
-    sums = {"square": one.square, "count": one.count, "folds": rows.folds, "cluster": one.cluster}
-    equal = EqualScores(score, one.target[:, 1], one.weight, **sums)
-    numbers, quantile, found = compare(equal, members), norm.isf((1 - level) / 2), []
-    if one.cluster is not None:
-        units = independent_size(one.weight, cluster=one.cluster)
+    problem = rows.problem
+    equal = EqualScores.of_problem(problem, folds=rows.folds)
+    statistics, quantile = compare(equal, rows.members), norm.isf((1 - level) / 2)
+    if problem.cluster is not None:
+        units = independent_size(problem.weight, cluster=problem.cluster)
         quantile = student.isf((1 - level) / 2, max(units - 1, 1.0))
-    for k, inside in enumerate(members.T):
-        if np.isnan(numbers.pvalue[k]):
-            found.append((None, None))
+    differences = []
+    for k, inside in enumerate(rows.members.T):
+        if np.isnan(statistics.pvalue[k]):
+            differences.append((None, None))
             continue
         mass = equal.weight[inside].sum()
-        estimate = float(numbers.total[k] / mass)
-        error = float(np.sqrt(numbers.variance[k]) / mass)
-        ends = np.clip([estimate - quantile * error, estimate + quantile * error], -1, 1)
-        interval = MeanInterval(estimate, float(ends[0]), float(ends[1]), error)
-        found.append((interval, float(numbers.pvalue[k])))
-    return found
-
-
-def _noise(observed, size):
-    """Variance of the difference, with half an event more of each kind, so that none is zero."""
-    rate = (observed * size + 0.5) / (size + 1)
-    return rate * (1 - rate) / size
+        estimate = float(statistics.total[k] / mass)
+        error = float(np.sqrt(statistics.variance[k]) / mass)
+        low, high = np.clip([estimate - quantile * error, estimate + quantile * error], -1, 1)
+        interval = MeanInterval(estimate, float(low), float(high), error)
+        differences.append((interval, float(statistics.pvalue[k])))
+    return differences
 
 
 def shrink(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
@@ -544,12 +540,16 @@ class NamedGroups:
 
 
 @dataclass(frozen=True)
-class _Values:
-    """Groups of one column: the number of the group of each sample, and their names in order."""
+class _ColumnGroups:
+    """The number of the group of each sample, the names in order, and how a column is cut."""
 
     number: np.ndarray
     names: list[str]
     cut: str = ""
+
+    @property
+    def members(self):
+        return self.number[:, None] == np.arange(len(self.names))
 
 
 def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False) -> NamedGroups:
@@ -565,20 +565,16 @@ def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False)
                 f"{np.asarray(by[name]).dtype}. For columns of groups pass a data frame."
             )
     columns = _columns(by, n_samples)
-    parts = [_values(column) for column in columns]
-    if not intersections:
-        for column, part in zip(columns, parts, strict=True):
-            _check_number(len(part.names), column.name)
-    notes = [note for note in (_note_of_cuts(columns, parts),) if note]
-    if len(columns) == 1:
-        _check_number(len(parts[0].names), columns[0].name)
-        return NamedGroups(parts[0].names, _members(parts[0]), False, " ".join(notes))
-    if intersections:
-        names, members, pooled = _intersections(parts)
-        return NamedGroups(names, members, False, " ".join([*notes, pooled] if pooled else notes))
-    notes.append(MARGINS)
+    parts = [_groups_of_column(column) for column in columns]
+    notes = _notes_of_cuts(columns, parts)
+    several = len(columns) > 1
+    if intersections and several:
+        return _intersections(parts, notes)
+    for column, part in zip(columns, parts, strict=True):
+        _check_number(len(part.names), column.name)
     names = [name for part in parts for name in part.names]
-    return NamedGroups(names, np.hstack(list(map(_members, parts))), True, " ".join(notes))
+    note = " ".join([*notes, MARGINS] if several else notes)
+    return NamedGroups(names, np.hstack([part.members for part in parts]), several, note)
 
 
 def take_groups(by: Any, rows: np.ndarray, n_samples: int) -> Any:
@@ -613,7 +609,7 @@ def _columns(by, n_samples):
     if isinstance(by, Mapping):
         if not by:
             raise ValueError("by is an empty dict: pass a mask or column for each name.")
-        cells = [to_numpy(one, name="by") for one in by.values()]
+        cells = [to_numpy(values, name="by") for values in by.values()]
         columns = list(map(read_column, cells, names_of_columns(by, "by")))
     elif is_frame(by):
         columns = read_columns(by, owner="by")
@@ -625,8 +621,8 @@ def _columns(by, n_samples):
         else:
             _check_shape(shape, n_samples, "by")
             columns = [read_column(by)]
-    for one in columns:
-        _check_shape(one.cells.shape, n_samples, "by")
+    for column in columns:
+        _check_shape(column.cells.shape, n_samples, "by")
     if not columns:
         raise ValueError("by has no columns: pass the group of each sample.")
     return columns
@@ -640,34 +636,37 @@ def _check_shape(shape, n_samples, name):
         )
 
 
-def _values(column: Column):
+def _groups_of_column(column: Column):
     """Groups of a column, by name; missing values are the last one."""
     known = ~column.missing
     if column.kind == "time":
-        number, names, cut = _of_times(column.cells[known])
+        groups = _of_times(column.cells[known])
     elif column.kind in ("number", "duration"):
-        number, names, cut = _of_numbers(column.numbers()[known], column.kind == "duration")
+        groups = _of_numbers(column.numbers()[known], column.kind == "duration")
     else:
-        if column.kind == "other" and not all(isinstance(cell, tuple) for cell in column.cells):
-            raise ValueError(
-                f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
-                "pass numbers, times, text or categories."
-            )
-        texts = column.texts()
-        if column.missing.any():
-            texts = np.where(texts == "missing", "'missing'", texts)
-            texts[column.missing] = "missing"
-        texts = texts.astype(str)
-        distinct, number = np.unique(texts, return_inverse=True)
-        order = sorted(range(len(distinct)), key=lambda k: place(str(distinct[k])))
-        names = [_titled(column.name, str(distinct[k])) for k in order]
-        return _Values(np.argsort(order)[number.ravel()], names)
-    names = [_titled(column.name, name, cut) for name in names]
-    of_all = np.full(len(known), len(names))
-    of_all[known] = number
+        return _of_texts(column)
+    names = [_titled(column.name, name, groups.cut) for name in groups.names]
+    number = np.full(len(known), len(names))
+    number[known] = groups.number
     if not known.all():
         names.append(_titled(column.name, "missing"))
-    return _Values(of_all, names, cut)
+    return _ColumnGroups(number, names, groups.cut)
+
+
+def _of_texts(column):
+    if column.kind == "other" and not all(isinstance(cell, tuple) for cell in column.cells):
+        raise ValueError(
+            f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
+            "pass numbers, times, text or categories."
+        )
+    texts = column.texts()
+    if column.missing.any():
+        texts = np.where(texts == "missing", "'missing'", texts)
+        texts[column.missing] = "missing"
+    distinct, number = np.unique(texts.astype(str), return_inverse=True)
+    order = sorted(range(len(distinct)), key=lambda k: place(str(distinct[k])))
+    names = [_titled(column.name, str(distinct[k])) for k in order]
+    return _ColumnGroups(np.argsort(order)[number.ravel()], names)
 
 
 def _titled(column, name, cut=""):
@@ -676,14 +675,14 @@ def _titled(column, name, cut=""):
 
 
 def _of_numbers(numbers, are_days):
-    """(group of each number, names, how they are cut): the values, or fifths of the samples."""
+    """The values, or fifths of the samples."""
     distinct, number = np.unique(numbers, return_inverse=True)
-    number, unit = number.ravel(), " days" if are_days else ""
-    if len(distinct) <= _FEW_VALUES:
-        return number, [name + unit for name in _ranges(distinct, np.arange(len(distinct)))], ""
-    fifth = _fifths(number)
-    names = [name + unit for name in _ranges(distinct, fifth)]
-    return fifth[number], names, "fifths of the samples"
+    number = number.ravel()
+    group, cut = np.arange(len(distinct)), ""
+    if len(distinct) > _FEW_VALUES:
+        group, cut = _fifths(number), "fifths of the samples"
+    names = [name + " days" * are_days for name in _ranges(distinct, group)]
+    return _ColumnGroups(group[number], names, cut)
 
 
 def _fifths(number):
@@ -700,18 +699,16 @@ def _ranges(values, group):
     ends = np.append(starts[1:], len(values)) - 1
     low, high = values[starts], values[ends]
     single = low == high
+    all_digits = range(15, 18, 2)
     if not np.array_equal(values, np.rint(values)):  # ranges meet between their values
         middle = high[:-1] / 2 + low[1:] / 2
         low, high = np.append(low[:1], middle), np.append(middle, high[-1:])
-        low, high = np.where(single, values[starts], low), np.where(single, values[starts], high)
-        all_digits: Any = range(10 if single.all() else 4, 18)
-    else:
-        all_digits = (15, 17)
+        low, high = np.where(single, values[starts], low), np.where(single, values[ends], high)
+        all_digits = range(10 if single.all() else 4, 18)
     for digits in all_digits:
-        pairs = [[f"{end:.{digits}g}" for end in ends] for ends in zip(low, high, strict=True)]
         names = [
-            one if alone else f"{one} to {two}"
-            for (one, two), alone in zip(pairs, single, strict=True)
+            f"{start:.{digits}g}" if alone else f"{start:.{digits}g} to {end:.{digits}g}"
+            for start, end, alone in zip(low, high, single, strict=True)
         ]
         if len(set(names)) == len(names):
             break
@@ -729,24 +726,25 @@ _UNITS = {
 
 
 def _of_times(times):
-    """(group of each time, names, how they are cut): the times, calendar units, or fifths."""
+    """The times, calendar units, or fifths of the samples."""
     distinct, number = np.unique(times, return_inverse=True)
     number = number.ravel()
     if len(distinct) <= _FEW_VALUES:
-        return number, times_as_text(distinct, resolution(distinct)), ""
+        return _ColumnGroups(number, times_as_text(distinct, resolution(distinct)))
     for unit, kind in _UNITS.items():
         starts, group = np.unique(distinct.astype(kind), return_inverse=True)
         if _FEWEST_UNITS <= len(starts) <= _MOST_UNITS:
-            return group.ravel()[number], [_unit_text(start, unit) for start in starts], unit
+            names = [_unit_text(start, unit) for start in starts]
+            return _ColumnGroups(group.ravel()[number], names, unit)
     fifth = _fifths(number)
     cuts = np.flatnonzero(np.diff(fifth, prepend=-1))
-    ends = distinct[cuts], distinct[np.append(cuts[1:], len(distinct)) - 1]
+    first, last = distinct[cuts], distinct[np.append(cuts[1:], len(distinct)) - 1]
     for size in (86_400_000_000, 60_000_000, 1_000_000, 1):
-        pairs = zip(*(times_as_text(start, size) for start in ends), strict=True)
+        pairs = zip(times_as_text(first, size), times_as_text(last, size), strict=True)
         names = [low if low == high else f"{low} to {high}" for low, high in pairs]
         if len(set(names)) == len(names):
             break
-    return fifth[number], names, "fifths of the samples"
+    return _ColumnGroups(fifth[number], names, "fifths of the samples")
 
 
 def _unit_text(start, unit):
@@ -758,21 +756,17 @@ def _unit_text(start, unit):
     return f"{text}:00" if unit == "hours" else text
 
 
-def _note_of_cuts(columns, parts):
-    """A sentence on the columns that were cut into ranges."""
-    said = []
+def _notes_of_cuts(columns, parts):
+    """A sentence on the columns that were cut into ranges, if there are any."""
+    cuts = []
     for column, part in zip(columns, parts, strict=True):
         if part.cut:
             kind = "times" if column.kind == "time" else "numbers"
             n_values = len(np.unique(column.cells[~column.missing]))
             name = f"{column.name} ({n_values:,} {kind})" if column.name else f"{n_values:,} {kind}"
-            said.append(f"{name} into {part.cut}")
-    cut = f"Cut: {', '.join(said)}. Values that are text or a category, such as codes, are not cut."
-    return cut if said else ""
-
-
-def _members(part):
-    return part.number[:, None] == np.arange(len(part.names))
+            cuts.append(f"{name} into {part.cut}")
+    uncut = "Values that are text or a category, such as codes, are not cut."
+    return [f"Cut: {', '.join(cuts)}. {uncut}"] if cuts else []
 
 
 def _check_number(n_groups, column=""):
@@ -786,29 +780,29 @@ def _check_number(n_groups, column=""):
 # --- Intersections --------------------------------------------------------------------------------
 
 
-def _intersections(parts):
-    """Names and members of the groups of all columns together, and a note on the small ones."""
+def _intersections(parts, notes):
+    """The groups of all columns together; the small ones are one group, with a note on them."""
     table = np.column_stack([part.number for part in parts])
     cells, number, counts = np.unique(table, axis=0, return_inverse=True, return_counts=True)
-    number = number.ravel()
-    named = [
+    names = [
         " and ".join(part.names[k] for part, k in zip(parts, cell, strict=True)) for cell in cells
     ]
-    small, note = np.flatnonzero(counts < _SMALL), ""
+    small, large = np.flatnonzero(counts < _SMALL), np.flatnonzero(counts >= _SMALL)
+    group = np.arange(len(cells))
     if len(small) > 1:
-        large = np.flatnonzero(counts >= _SMALL)
         group = np.full(len(cells), len(large))
         group[large] = np.arange(len(large))
-        first = [named[k] for k in small[:_MOST_SHOWN]]
+        first = [names[k] for k in small[:_MOST_SHOWN]]
         unshown = f" and {len(small) - _MOST_SHOWN} more" if len(small) > _MOST_SHOWN else ""
-        note = (
+        pooled = (
             f"{len(small)} intersections of fewer than {_SMALL} samples form one group of "
             f"{counts[small].sum():,}: {'; '.join(first)}{unshown}."
         )
-        named = [*(named[k] for k in large), "smaller intersections"]
-        number = group[number]
-    _check_number(len(named))
-    return named, number[:, None] == np.arange(len(named)), note
+        notes = [*notes, pooled]
+        names = [*(names[k] for k in large), "smaller intersections"]
+    _check_number(len(names))
+    intersections = _ColumnGroups(group[number.ravel()], names)
+    return NamedGroups(names, intersections.members, False, " ".join(notes))
 
 
 # --- Masks ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ tests. Of those that differ it names the `distinct` ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -20,7 +20,7 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
-from skcalib._util.validation import check_indices, weighted_features
+from skcalib._util.validation import check_indices, take_rows, weighted_features
 from skcalib.data.clusters import effective_size
 from skcalib.data.features import EncodedFeatures, encode_features
 from skcalib.data.labels import check_y
@@ -135,8 +135,8 @@ class GroupComparison(Record):
 
 
 def _by_columns(differences):
-    names = [difference.name for difference in fields(GroupDifference)] + ["direction"]
-    return {name: [getattr(difference, name) for difference in differences] for name in names}
+    names = [field.name for field in fields(GroupDifference)] + ["direction"]
+    return {name: [getattr(record, name) for record in differences] for name in names}
 
 
 @checks_parameters
@@ -230,9 +230,10 @@ def differences_at_equal_scores(
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
     problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     X = weighted_features(X, sample_weight, len(check_y(y_true)))
-    options: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
-    compared, _, _ = compare_groups(problem, encode_features(X), **options)
-    return compared
+    comparison, _, _ = compare_groups(
+        problem, encode_features(X), confidence_level=confidence_level, random_state=random_state
+    )
+    return comparison
 
 
 def compare_groups(
@@ -266,20 +267,20 @@ def compare_groups(
         notes.append(f"Groups were compared on {most:,} random samples of {len(score):,}.")
         rows = np.sort(rng.choice(len(score), most, replace=False))
         score, hit, weight = score[rows], hit[rows], weight[rows]
-        cluster = None if cluster is None else cluster[rows]
+        cluster = take_rows(cluster, rows)
         candidates = replace(candidates, member=candidates.member[rows])
     tested = compare_all(EqualScores(score, hit, weight, cluster=cluster), candidates, rng)
     level = 1 - confidence_level
-    found = [tested[k] for k in benjamini_hochberg([one.pvalue for one in tested], level)]
-    reach = float(norm.isf(0.5 * level * len(found) / len(tested))) if found else np.inf
-    told = [
-        _record(one, candidates, reach, score_name)
-        for one in distinct(found, candidates, level / max(len(tested), 1))
-    ]
-    told = [(one, member) for one, member in told if not one.low <= 0 <= one.high]
-    named = tuple(one for one, _ in told)
-    compared = GroupComparison(named, len(tested), len(score), " ".join(notes))
-    return compared, rows, [member for _, member in told]
+    differing = [tested[k] for k in benjamini_hochberg([group.pvalue for group in tested], level)]
+    reach = float(norm.isf(0.5 * level * len(differing) / len(tested))) if differing else np.inf
+    named, members = [], []
+    for group in distinct(differing, candidates, level / max(len(tested), 1)):
+        record, member = _record(group, candidates, reach, score_name)
+        if not record.low <= 0 <= record.high:
+            named.append(record)
+            members.append(member)
+    compared = GroupComparison(tuple(named), len(tested), len(score), " ".join(notes))
+    return compared, rows, members
 
 
 def _record(tested, candidates, reach, score_name):
@@ -354,30 +355,44 @@ class Candidates:
     n_formed: int
 
 
+@dataclass(frozen=True)
+class _Group:
+    """One candidate: its rule, that of its complement, and its members (n,)."""
+
+    rule: str
+    complement: str
+    member: np.ndarray
+    category: bool = False
+    two_sided: bool = False
+
+
 def form_groups(encoded: EncodedFeatures, weight, least):
     """Groups of features of at least `least` effective samples; so are the complements."""
-    kept, origins = [], [one.origin for one in encoded.features]
+    groups, origins = [], [feature.origin for feature in encoded.features]
     for column, feature in zip(encoded.values.T, encoded.features, strict=True):
         if feature.category is None:
-            groups = _of_numbers(column, feature)
+            formed = _of_numbers(column, feature)
         else:
             several = origins.count(feature.origin) > 1
-            groups = [(feature.title, feature.opposite, several, not several, column > 0.5)]
-        kept += [(feature.origin, *one) for one in groups if _size(one[-1], weight) >= least]
-    n_formed = len(kept)
+            member = column > 0.5
+            formed = [_Group(feature.title, feature.opposite, member, several, not several)]
+        groups += [(feature.origin, group) for group in formed
+                   if _size(group.member, weight) >= least]  # fmt: skip
+    n_formed = len(groups)
     if n_formed > MOST_GROUPS:
-        unbalanced = [abs(one[-1].mean() - 0.5) for one in kept]
-        kept = [kept[k] for k in np.sort(np.argsort(unbalanced, kind="stable")[:MOST_GROUPS])]
-    feature, rules, complements, category, two_sided, members = (
-        zip(*kept, strict=True) if kept else ((),) * 6
-    )
+        unbalanced = [abs(group.member.mean() - 0.5) for _, group in groups]
+        nearest = np.sort(np.argsort(unbalanced, kind="stable")[:MOST_GROUPS])
+        groups = [groups[k] for k in nearest]
+    member = np.empty((len(encoded), 0), dtype=bool)
+    if groups:
+        member = np.column_stack([group.member for _, group in groups])
     return Candidates(
-        np.column_stack(members) if kept else np.empty((len(encoded), 0), dtype=bool),
-        list(rules),
-        list(complements),
-        np.array(feature, dtype=int),
-        np.array(category, dtype=bool),
-        np.array(two_sided, dtype=bool),
+        member,
+        [group.rule for _, group in groups],
+        [group.complement for _, group in groups],
+        np.array([feature for feature, _ in groups], dtype=int),
+        np.array([group.category for _, group in groups], dtype=bool),
+        np.array([group.two_sided for _, group in groups], dtype=bool),
         n_formed,
     )
 
@@ -388,43 +403,37 @@ def _size(member, weight):
 
 
 def _of_numbers(column, feature):
-    """(rule, rule of the complement, category, two-sided, members) of a column of numbers."""
+    """Groups of a column of numbers: of a few whole numbers each, and the sides of cuts."""
     name = feature.name
     known = ~np.isnan(column)
     values = np.unique(column[known])
     missing = not known.all()
     if missing:
-        yield f"{name} is missing", f"{name} is not missing", False, False, ~known
+        yield _Group(f"{name} is missing", f"{name} is not missing", ~known)
     if len(values) < 2:
         return
     if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
         yield from _of_values(column, feature, values, missing)
-        if len(values) == 2:
-            return
-        cuts = values[1:-2]  # the outer ones are single values
+        cuts = values[1:-2]  # the outer ones are single values, also both of two
     else:
         cuts = _rounded_cuts(column[known], values, feature)
     for cut in cuts:
         low, high = feature.rule(high=cut), feature.rule(low=cut)
-        yield (
-            low,
-            f"({high} or {name} is missing)" if missing else high,
-            False,
-            not missing,
-            (column <= cut),
-        )
         if missing:  # neither side has the missing values
-            yield high, f"({low} or {name} is missing)", False, False, column > cut
+            yield _Group(low, f"({high} or {name} is missing)", column <= cut)
+            yield _Group(high, f"({low} or {name} is missing)", column > cut)
+        else:
+            yield _Group(low, high, column <= cut, two_sided=True)
 
 
 def _of_values(column, feature, values, missing):
     """Each of a few whole numbers; of two numbers without missing values one is enough."""
     rules = [f"{feature.name} = {feature.text(value)}" for value in values]
     if len(values) == 2 and not missing:
-        yield rules[1], rules[0], False, True, column == values[1]
+        yield _Group(rules[1], rules[0], column == values[1], two_sided=True)
         return
     for value, rule in zip(values, rules, strict=True):
-        yield rule, rule.replace(" = ", " is not "), True, False, column == value
+        yield _Group(rule, rule.replace(" = ", " is not "), column == value, category=True)
 
 
 def _rounded_cuts(known, values, feature):
@@ -476,23 +485,20 @@ class Pair:
         """Numbers of the candidates."""
         return [self.first] if self.cut is not None else [self.first, self.second]
 
-    def parts(self, candidates, score):
-        """The two columns (n, 2) that the pair intersects, of all samples with these scores."""
-        first = candidates.member[:, self.first]
-        second = candidates.member[:, self.second] if self.cut is None else score > self.cut
-        return np.column_stack([first == self.inside[0], second == self.inside[1]])
+    def parts(self, member, score):
+        """Columns (n, 2) that the pair intersects, of samples with these groups and scores."""
+        second = member[:, self.second] if self.cut is None else score > self.cut
+        return np.column_stack([member[:, self.first], second]) == self.inside
 
     def rule(self, candidates, score_name):
         """The rule of the pair as text."""
-        said = [candidates.rules[self.first] if self.inside[0]
-                else candidates.complements[self.first]]  # fmt: skip
+        sides = [
+            (candidates.rules if inside else candidates.complements)[k]
+            for k, inside in zip(self.numbers, self.inside, strict=False)
+        ]
         if self.cut is not None:
-            said.append(f"{score_name} {'>' if self.inside[1] else '<='} {self.cut:.10g}")
-        elif self.inside[1]:
-            said.append(candidates.rules[self.second])
-        else:
-            said.append(candidates.complements[self.second])
-        return " and ".join(said)
+            sides.append(f"{score_name} {'>' if self.inside[1] else '<='} {self.cut:.10g}")
+        return " and ".join(sides)
 
 
 def propose_pairs(equal, candidates, rows, least, rng):
@@ -523,27 +529,29 @@ def propose_pairs(equal, candidates, rows, least, rng):
     variance = (groups**2).T @ (noise * both**2)
     with np.errstate(divide="ignore", invalid="ignore"):
         strength = np.where(variance > 0, total**2 / variance, 0.0)
-    same = candidates.feature[paired]
-    n_groups = len(paired)
-    allowed = np.ones_like(strength, dtype=bool)
-    allowed[:, :n_groups] = same[:, None] < same[None, :]
-    strength = np.where(allowed, strength, -1.0)
-    found, seen = [], set()
+    feature, n_groups = candidates.feature[paired], len(paired)
+    strength[:, :n_groups][feature[:, None] >= feature] = -1.0  # each pair of features once
+    pairs, seen = [], set()
     for flat in np.argsort(-strength, axis=None)[: 40 * N_PAIRS]:
-        one, two = divmod(int(flat), strength.shape[1])
-        if strength[one, two] <= 1 or len(found) == N_PAIRS:
+        first, second = divmod(int(flat), strength.shape[1])
+        if strength[first, second] <= 1 or len(pairs) == N_PAIRS:
             break
-        ranged = two >= n_groups
-        key = (same[one], -1 if ranged else same[two])
-        if key in seen:
+        ranged = second >= n_groups
+        features = (feature[first], -1 if ranged else feature[second])
+        if features in seen:
             continue
-        cut = float(cuts[two - n_groups]) if ranged else None
-        second = -1 if ranged else int(paired[two])
-        best = _best_quadrant(equal, candidates, rows, int(paired[one]), second, cut, least)
-        if best is not None:
-            seen.add(key)
-            found.append(best)
-    return found
+        pair = _best_quadrant(
+            equal,
+            member,
+            int(paired[first]),
+            -1 if ranged else int(paired[second]),
+            float(cuts[second - n_groups]) if ranged else None,
+            least,
+        )
+        if pair is not None:
+            seen.add(features)
+            pairs.append(pair)
+    return pairs
 
 
 def score_cuts(equal):
@@ -564,21 +572,20 @@ def _without_main_effects(groups, residual, weight):
     return residual - groups @ np.linalg.solve(gram, groups.T @ (weight * residual))
 
 
-def _best_quadrant(equal, candidates, rows, first, second, cut, least):
+def _best_quadrant(equal, member, first, second, cut, least):
     """The intersection, of the four, that is large enough and explains most."""
     best, most = None, 0.0
     for inside in ((True, True), (True, False), (False, True), (False, False)):
-        first_side = candidates.member[rows, first] == inside[0]
-        second_side = equal.score > cut if cut is not None else candidates.member[rows, second]
-        member = (first_side & (second_side == inside[1])).astype(np.float64)
-        mass = equal.weight * member
+        pair = Pair(first, second, inside, cut)
+        inside_both = pair.parts(member, equal.score).all(axis=1).astype(np.float64)
+        mass = equal.weight * inside_both
         if mass.sum() ** 2 < least * np.sum(mass**2):
             continue
-        centred = equal.center(member[:, None])[:, 0]
+        centred = equal.center(inside_both[:, None])[:, 0]
         information = np.sum(equal.weight * centred**2)
         harm = np.sum(mass * equal.residual) ** 2 / information if information > 0 else 0.0
         if harm > most:
-            best, most = Pair(first, second, inside, cut), harm
+            best, most = pair, harm
     return best
 
 
@@ -614,6 +621,11 @@ class Tested:
         return float(explained / self.equal.weight.sum())
 
     @property
+    def numbers(self):
+        """Numbers of the candidates that it is made of."""
+        return self.source.numbers if isinstance(self.source, Pair) else [self.source]
+
+    @property
     def inside(self):
         """Members among the tested samples."""
         return self.member[self.rows]
@@ -621,29 +633,26 @@ class Tested:
 
 def compare_all(equal, candidates, rng):
     """List of `Tested`: all candidates, and pairs of them that one half proposes to the other."""
-    return _singles(equal, candidates) + _pairs(equal, candidates, rng)
-
-
-def _singles(equal, candidates):
-    singles, rows = [], np.arange(len(equal.score))
+    tested, rows = [], np.arange(len(equal.score))
     for start in range(0, candidates.member.shape[1], _BLOCK):
         member = candidates.member[:, start : start + _BLOCK]
-        numbers = compare(equal, member)
-        for k in np.flatnonzero(~np.isnan(numbers.pvalue)):
-            singles.append(_tested(start + int(k), member[:, k], rows, equal, numbers, k))
-    return singles
+        statistics = compare(equal, member)
+        for k in np.flatnonzero(~np.isnan(statistics.pvalue)):
+            single = _tested(start + int(k), member[:, k], rows, equal, statistics, k)
+            tested.append(single)
+    return tested + _pairs(equal, candidates, rng)
 
 
-def _tested(source, member, rows, equal, numbers, k, pvalue=None):
+def _tested(source, member, rows, equal, statistics, k=0):
     return Tested(
         source,
         member,
         rows,
         equal,
-        float(numbers.total[k]),
-        float(numbers.variance[k]),
-        float(numbers.information[k]),
-        float(numbers.pvalue[k] if pvalue is None else pvalue),
+        total=float(statistics.total[k]),
+        variance=float(statistics.variance[k]),
+        information=float(statistics.information[k]),
+        pvalue=float(statistics.pvalue[k]),
     )
 
 
@@ -659,21 +668,27 @@ def _pairs(equal, candidates, rng):
     halves = [np.flatnonzero(side), np.flatnonzero(~side)]
     if min(map(len, halves)) < 4 * LEAST_SIZE or not candidates.member.shape[1]:
         return []
-    rows = equal.score, equal.hit, equal.weight, equal.offset
-    parts = []
-    for half in halves:
-        cluster = None if equal.cluster is None else equal.cluster[half]
-        parts.append(EqualScores(*(array[half] for array in rows), cluster=cluster))
-    found = []
-    for this, other in ((0, 1), (1, 0)):
-        for pair in propose_pairs(parts[this], candidates, halves[this], LEAST_SIZE, rng):
-            found += _test_pair(pair, candidates, equal.score, halves[other], parts[other])
-    return found
+    compared = [
+        EqualScores(
+            equal.score[half],
+            equal.hit[half],
+            equal.weight[half],
+            equal.offset[half],
+            cluster=take_rows(equal.cluster, half),
+        )
+        for half in halves
+    ]
+    tested = []
+    for search, test in ((0, 1), (1, 0)):
+        pairs = propose_pairs(compared[search], candidates, halves[search], LEAST_SIZE, rng)
+        for pair in pairs:
+            tested += _test_pair(pair, candidates, equal.score, halves[test], compared[test])
+    return tested
 
 
 def _test_pair(pair, candidates, score, rows, equal):
     """The larger of two p-values: of the difference, and of the joint effect beyond the parts."""
-    parts = pair.parts(candidates, score)
+    parts = pair.parts(candidates.member, score)
     member = parts.all(axis=1)
     parts, here = parts[rows].astype(np.float64), member[rows][:, None]
     if effective_size(equal.weight * here[:, 0]) < LEAST_SIZE:
@@ -682,10 +697,12 @@ def _test_pair(pair, candidates, score, rows, equal):
     if pair.cut is not None:  # the curve may jump where the range of scores ends
         equal = equal.beyond(np.column_stack([parts[:, 1], tilted[:, 1]]))
     alone = parts if pair.cut is not None else np.hstack([parts, tilted])
-    numbers = compare(equal, here)
+    statistics = compare(equal, here)
     joint = compare(equal.beyond(alone), here, least_share=1e-3)
-    pvalue = np.maximum(numbers.pvalue[0], joint.pvalue[0])
-    return [] if np.isnan(pvalue) else [_tested(pair, member, rows, equal, numbers, 0, pvalue)]
+    statistics = replace(statistics, pvalue=np.maximum(statistics.pvalue, joint.pvalue))
+    return (
+        [] if np.isnan(statistics.pvalue[0]) else [_tested(pair, member, rows, equal, statistics)]
+    )
 
 
 # --- Selection of the named groups ----------------------------------------------------------------
@@ -705,13 +722,12 @@ def distinct(differing: list[Tested], candidates: Candidates, level: float) -> l
     the number of groups tested (Bonferroni), because several cuts of one feature would otherwise
     raise the threshold for others.
     """
-    named = []
+    named: list[Tested] = []
     for tested in sorted(differing, key=_rank):
         if any(_repeats(tested, earlier, candidates.feature) for earlier in named):
             continue
-        if named and not _adds(tested, _known(named, candidates), level):
-            continue
-        named.append(tested)
+        if not named or _adds(tested, _known(named, candidates), level):
+            named.append(tested)
     return named
 
 
@@ -725,31 +741,25 @@ def _rank(tested):
 
 
 def _repeats(tested, earlier, feature):
-    """Nearly the samples of another or its complement, or a range of scores of its feature."""
+    """Nearly the samples of an earlier one or its complement, or a range of its feature."""
     likeness = max(
-        _jaccard(tested.member, earlier.member), _jaccard(tested.member, ~earlier.member)
+        np.sum(tested.member & member) / max(np.sum(tested.member | member), 1)
+        for member in (earlier.member, ~earlier.member)
     )
     if likeness > _ALIKE:
         return True
     if not (isinstance(tested.source, Pair) and tested.source.cut is not None):
         return False
-    numbers = earlier.source.numbers if isinstance(earlier.source, Pair) else [earlier.source]
-    return feature[tested.source.first] in feature[numbers]
-
-
-def _jaccard(first, second):
-    return np.sum(first & second) / max(np.sum(first | second), 1)
+    return feature[tested.source.first] in feature[earlier.numbers]
 
 
 def _known(named, candidates):
     """Columns of all that is named: the groups, and all cuts of their features."""
     columns = []
     for tested in named:
-        numbers = [tested.source]
         if isinstance(tested.source, Pair):
             columns.append(tested.member)
-            numbers = tested.source.numbers
-        for k in numbers:
+        for k in tested.numbers:
             same = candidates.feature == candidates.feature[k]
             same &= ~candidates.category
             same[k] = True
@@ -760,8 +770,8 @@ def _known(named, candidates):
 def _adds(tested, known, level):
     """Whether a group differs sufficiently beyond the known groups."""
     beyond = tested.equal.beyond(known[tested.rows])
-    numbers = compare(beyond, tested.inside[:, None], least_share=1e-3)
-    if not max(numbers.pvalue[0], tested.pvalue) <= level:  # also if there is nothing to compare
+    statistics = compare(beyond, tested.inside[:, None], least_share=1e-3)
+    if not max(statistics.pvalue[0], tested.pvalue) <= level:  # also with nothing to compare
         return False
-    left = (numbers.total[0] ** 2 - numbers.variance[0]) / numbers.information[0]
-    return left / tested.equal.weight.sum() >= _LEAST_PART * tested.harm
+    left = _tested(tested.source, tested.member, tested.rows, beyond, statistics)
+    return left.harm >= _LEAST_PART * tested.harm

@@ -7,13 +7,16 @@ doc/design.rst for its basis and bias.
 `compare` tests groups, and `label_sum_pvalue` computes the p-values.
 """
 
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from skcalib._util.ties import merge_ties
 from skcalib._util.validation import mean_one
 from skcalib.data.clusters import (
     cluster_sums,
@@ -57,17 +60,30 @@ class EqualScores:
         self.square = square * (self.weight.sum() / weight.sum()) ** 2
         self.size = effective_size(weight, square)
         if cluster is not None:
-            rows = hit - offset, np.sqrt(offset * (1 - offset)), weight, cluster
-            self.size /= design_effect(*rows)
+            spread = np.sqrt(offset * (1 - offset))
+            self.size /= design_effect(hit - offset, spread, weight, cluster)
         label_weight = weight / self.count
         self.equal_weights = np.ptp(label_weight) <= 1e-9 * label_weight.max()
-        self.offset, self._folds, self._cell = offset, folds, None
+        self.offset, self._folds = offset, folds
         basis, self.position = self._basis(intervals_for(self.size))
         self._directions = np.empty((len(score), 0))
         self.residual = hit - self.offset
         self._append(basis)
         room = 0.25 / self.count.sum()
         self.curve = np.clip(hit - self.residual, room, 1 - room)
+
+    @classmethod
+    def of_problem(cls, problem, folds=None):
+        """Of the samples of a binary problem; the rows of a sketch have folds."""
+        return cls(
+            merge_ties(np.clip(problem.forecast[:, 1], 0, 1)),
+            problem.target[:, 1],
+            problem.weight,
+            square=problem.square,
+            count=problem.count,
+            folds=folds,
+            cluster=problem.cluster,
+        )
 
     @property
     def inflation(self):
@@ -92,8 +108,7 @@ class EqualScores:
 
     def beyond(self, columns):
         """The same comparison, at equal values of further columns (n, m) too."""
-        extended = object.__new__(type(self))
-        extended.__dict__.update(self.__dict__)
+        extended = copy(self)
         extended._append(columns)
         return extended
 
@@ -109,8 +124,6 @@ class EqualScores:
 
         It is 0 for functions of the score: with equal scores there is nothing to compare.
         """
-        if self._cell is None:
-            self._cell = _neighbours(self.score)
         number, here = np.bincount(self._cell), np.bincount(self._cell, self.weight)
         several = number > 1
         factor = np.where(several, number / np.maximum(number - 1, 1), 0.0)[self._cell]
@@ -132,6 +145,17 @@ class EqualScores:
         inner = added.T @ (self.weight * self.residual)
         self.residual = self.residual - added @ inner
 
+    @cached_property
+    def _cell(self):
+        """Cells (n,) of equal scores, with the next score where one sample has its own."""
+        _, level, count = np.unique(self.score, return_inverse=True, return_counts=True)
+        cell, number, filled = np.empty(len(count), dtype=int), 0, 0
+        for k, size in enumerate(count.tolist()):
+            cell[k], filled = number, filled + size
+            if filled > 1:
+                number, filled = number + 1, 0
+        return cell[level]
+
     def _basis(self, n_intervals):
         """Functions of the position, and an isotonic curve."""
         information = self.weight * self.offset * (1 - self.offset)
@@ -141,19 +165,8 @@ class EqualScores:
         few = len(np.unique(position)) <= n_intervals + 1 or len(position) <= _ISOTONIC
         if few or np.ptp(self.hit) == 0:
             return columns, position
-        rows = self.score, self.hit, self.weight, self._folds, self.cluster
-        return np.hstack([columns, monotone_curve(*rows)[:, None]]), position
-
-
-def _neighbours(score):
-    """Numbers (n,) of cells of equal scores, with the next score where one sample has its own."""
-    _, level, count = np.unique(score, return_inverse=True, return_counts=True)
-    cell, number, filled = np.empty(len(count), dtype=int), 0, 0
-    for k, size in enumerate(count.tolist()):
-        cell[k], filled = number, filled + size
-        if filled > 1:
-            number, filled = number + 1, 0
-    return cell[level]
+        curve = monotone_curve(self.score, self.hit, self.weight, self._folds, self.cluster)
+        return np.hstack([columns, curve[:, None]]), position
 
 
 def monotone_curve(score, hit, weight, folds=None, cluster=None):
@@ -161,16 +174,19 @@ def monotone_curve(score, hit, weight, folds=None, cluster=None):
 
     No sample affects its own frequency, nor does any other of its cluster.
     """
-    forecast, target = (np.column_stack([1 - positive, positive]) for positive in (score, hit))
+    forecast, target = np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit])
+    smoother = IsotonicSmoother()
     if folds is not None:
-        return cross_predict(forecast, target, weight, _fit_isotonic, folds)[:, 1]
-    if cluster is not None:
-        return smooth_other_clusters(IsotonicSmoother(), forecast, target, weight, cluster)[:, 1]
-    return IsotonicSmoother().fit(forecast, target, weight).smooth_held_out()[:, 1]
 
+        def fit(*rows):
+            return IsotonicSmoother().fit(*rows).predict
 
-def _fit_isotonic(forecast, target, weight):
-    return IsotonicSmoother().fit(forecast, target, weight).predict
+        curve = cross_predict(forecast, target, weight, fit, folds)
+    elif cluster is not None:
+        curve = smooth_other_clusters(smoother, forecast, target, weight, cluster)
+    else:
+        curve = smoother.fit(forecast, target, weight).smooth_held_out()
+    return curve[:, 1]
 
 
 def parametric_curve(score, hit, weight, square=None, cluster=None):

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state, get_tags, indexable
+from sklearn.utils import Tags, check_random_state, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skcalib._util.formatting import nonnegative_text, pvalue_text
@@ -40,7 +40,7 @@ from skcalib.data.features import Feature, encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.estimators.classifiers import ClassifierInspector
-from skcalib.grouping.partition import allows_nan
+from skcalib.grouping.partition import allows_nan, is_estimator
 from skcalib.grouping.partition_bound import (
     GroupingFit,
     GroupingProblem,
@@ -298,9 +298,9 @@ class GroupingLossEstimator(ClassifierInspector):
         self,
         X: MatrixLike,
         y: ArrayLike | Problem | None,
+        y_proba: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        y_proba: ArrayLike | None = None,
         regions: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         **fit_params: Any,
@@ -318,10 +318,10 @@ class GroupingLossEstimator(ClassifierInspector):
             or a fitted classifier. Of an indicator matrix with missing cells (NaN) each label uses
             its known rows. A ``skcalib.data.problem.Problem`` of the rows of X holds validated
             forecasts too.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
             Probabilities, with ``estimator=None``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         regions : array-like of shape (n_samples,), default=None
             Regions that are known in advance, such as a clinic or an age group, and not derived
             from these labels. All samples are then measured.
@@ -348,41 +348,54 @@ class GroupingLossEstimator(ClassifierInspector):
         if self.estimator is not None and y_proba is not None:
             raise ValueError(
                 "y_proba and an estimator were both given: drop y_proba, or set estimator=None to "
-                "evaluate these probabilities."
+                "evaluate these probabilities. Weights are passed as sample_weight=."
             )
         if self.method == "risk" and regions is not None:
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
-        given = {"groups": groups, "y_proba": y_proba}
-        problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
+        problem, rows = self._forecasts(
+            X, y, sample_weight, fit_params, groups=groups, y_proba=y_proba
+        )
         problem.require_order(resolve_notion(self.notion), score)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1000))
         (X,) = indexable(X)
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         regions = None if regions is None else check_regions(regions, n_samples)[rows]
-        encoded = self._encode(X if len(rows) == n_samples else take_rows(X, rows))
-        features = encoded.values
+        encoded = encode_features(
+            X if len(rows) == n_samples else take_rows(X, rows),
+            allow_nan=allows_nan(self.partitioner),
+        )
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
         method = "partition" if self.method == "auto" and regions is not None else self.method
         smoother = ScoreCurve() if self.smoother is None else resolve_smoother(self.smoother)
-        model = score, smoother.for_loss(score), self.partitioner
-        pairs = notion.problems(problem.forecast, problem.target)
-        named = zip(pairs, notion.column_names(problem.classes), strict=False)  # these never end
+        smoother = smoother.for_loss(score)
 
-        def _tasks():
-            for k, (pair, names) in enumerate(named):
-                arrays = *pair, problem.weight, features, problem.cluster, regions
+        def tasks():
+            pairs = notion.problems(problem.forecast, problem.target)
+            names = notion.column_names(problem.classes)  # these never end
+            for k, ((forecast, target), events) in enumerate(zip(pairs, names, strict=False)):
+                arrays = {
+                    "forecast": forecast,
+                    "target": target,
+                    "weight": problem.weight,
+                    "features": encoded.values,
+                    "cluster": problem.cluster,
+                    "regions": regions,
+                }
                 if problem.is_incomplete:
-                    known = np.flatnonzero(~np.isnan(pair[1][:, 0]))
-                    arrays = tuple(None if one is None else one[known] for one in arrays)
-                *samples, cluster, own_regions = arrays
-                cluster = None if cluster is None else in_order(cluster)
-                part = GroupingProblem(*samples, column_names(names, pair[0]), cluster)
-                given = own_regions is not None
-                options = make_options(self, encoded.features, len(part.weight), given)
-                yield part, *model, own_regions, options, method, seed + k
+                    known = np.flatnonzero(~np.isnan(target[:, 0]))
+                    arrays = {name: take_rows(array, known) for name, array in arrays.items()}
+                if arrays["cluster"] is not None:
+                    arrays["cluster"] = in_order(arrays["cluster"])
+                if events is None:
+                    events = [f"column {column}" for column in range(forecast.shape[1])]
+                known_regions = arrays.pop("regions")
+                part = GroupingProblem(events=events, **arrays)
+                options = make_options(self, encoded.features, len(part.weight), known_regions)
+                model = score, smoother, self.partitioner
+                yield part, *model, known_regions, options, method, seed + k
 
-        with threads_for(features, self.n_jobs):
-            fits = run_each(fit_problem, _tasks(), n_jobs=self.n_jobs)
+        with threads_for(encoded.values, self.n_jobs):
+            fits = run_each(fit_problem, tasks(), n_jobs=self.n_jobs)
         with _STORING:  # the attributes are those of one fit, if several threads fit
             validate_data(self, X, skip_check_array=True)
             self.classes_ = problem.classes
@@ -410,11 +423,19 @@ class GroupingLossEstimator(ClassifierInspector):
         if y_proba is None:
             raise ValueError(
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
-                "next to the features X, by keyword: fit(X, y, y_proba=...)."
+                "next to the features X, fit(X, y, y_proba)."
             )
-        notion = resolve_notion(self.notion)
-        data = y, y_proba, notion, sample_weight, self.labels, None, groups
-        problem = check_problem(*data, soft=True, remedy="labels", incomplete=True)
+        problem = check_problem(
+            y,
+            y_proba,
+            resolve_notion(self.notion),
+            sample_weight,
+            self.labels,
+            groups=groups,
+            soft=True,
+            remedy="labels",
+            incomplete=True,
+        )
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem
@@ -424,26 +445,8 @@ class GroupingLossEstimator(ClassifierInspector):
         tags.input_tags.sparse = False
         if self.estimator is None:
             tags.input_tags.allow_nan = True
-        tags.input_tags.allow_nan &= self._allows_nan()
+        tags.input_tags.allow_nan &= allows_nan(self.partitioner)
         return tags
-
-    def _encode(self, X):
-        model = self.partitioner
-        usable = model is None or (hasattr(model, "fit") and not isinstance(model, type))
-        if self.method == "risk" and not usable:
-            raise ValueError(
-                f"With method='risk' the partitioner must be None, a regressor of the residual "
-                f"or a classifier, got {shown(model)}."
-            )
-        return encode_features(X, allow_nan=self._allows_nan())
-
-    def _allows_nan(self):
-        """Whether the partitioner, or the model of "risk", takes missing values."""
-        model = self.partitioner
-        if self.method == "risk" and model is not None:
-            usable = hasattr(model, "fit") and not isinstance(model, type)
-            return usable and get_tags(model).input_tags.allow_nan
-        return allows_nan(model)
 
 
 # --- Checks and shared options --------------------------------------------------------------------
@@ -473,16 +476,26 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
         raise ValueError(f"test_size must lie between 0 and 1, got {shown(estimator.test_size)}.")
     check_count(estimator.n_bins, "n_bins")
+    model = estimator.partitioner
+    if estimator.method == "risk" and not (model is None or is_estimator(model)):
+        raise ValueError(
+            "With method='risk' the partitioner must be None, a regressor of the residual or a "
+            f"classifier, got {shown(model)}."
+        )
     return score
 
 
 def make_options(
-    estimator: GroupingLossEstimator, features: Sequence[Feature], n_samples: int, given: bool
+    estimator: GroupingLossEstimator,
+    features: Sequence[Feature],
+    n_samples: int,
+    regions: np.ndarray | None,
 ) -> Options:
-    """`Options` for so many samples; regions may be given."""
+    """`Options` for so many samples, with or without given regions."""
     # A level set of a single region has nothing to compare.
-    least = estimator.region_ratio if given else 3 * estimator.region_ratio
-    measured = n_samples if given else n_samples * estimator.test_size
+    least, measured = 3 * estimator.region_ratio, n_samples * estimator.test_size
+    if regions is not None:
+        least, measured = estimator.region_ratio, n_samples
     return Options(
         n_bins=max(1, min(estimator.n_bins, int(measured // least))),
         strategy=estimator.strategy,
@@ -505,11 +518,6 @@ def check_regions(regions: ArrayLike, n_samples: int) -> np.ndarray:
             f"regions must have shape ({n_samples},), one region per sample; got {regions.shape}."
         )
     return regions
-
-
-def column_names(names: list[str] | None, forecast: np.ndarray) -> list[str]:
-    """The names of the columns of a problem; numbers where they are unknown."""
-    return [f"column {k}" for k in range(forecast.shape[1])] if names is None else names
 
 
 def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
@@ -584,24 +592,23 @@ def binning_reduces_calibration(estimator: GroupingLossEstimator) -> bool:
 
 def _reason(estimator):
     """Why the bound of a partition tells nothing, or an empty text."""
-    bound, high = estimator.grouping_loss_, estimator.confidence_interval_[1]
-    reasons = (
-        (high < 0, "its interval lies below 0"),
-        (estimator.irreducible_bound_ > estimator.expected_loss_, "it leaves more than the loss"),
-        (
-            estimator.method == "partition" and estimator.induced_ > bound,
-            f"its induced term ({estimator.induced_:.2g}) is larger",
-        ),
-        (
-            estimator.standard_error_ > bound,
-            f"its standard error ({estimator.standard_error_:.2g}) is larger",
-        ),
-    )
-    said = next((words for holds, words in reasons if holds), "")
-    other = "method='auto', " if estimator.method == "partition" else ""
-    return said and (
-        f"The bound {bound:.2g} of the regions tells nothing, because {said}: use "
-        f"{other}more samples or fewer bins."
+    bound, induced = estimator.grouping_loss_, estimator.induced_
+    error = estimator.standard_error_
+    is_partition = estimator.method == "partition"
+    if estimator.confidence_interval_[1] < 0:
+        reason = "its interval lies below 0"
+    elif estimator.irreducible_bound_ > estimator.expected_loss_:
+        reason = "it leaves more than the loss"
+    elif is_partition and induced > bound:
+        reason = f"its induced term ({induced:.2g}) is larger"
+    elif error > bound:
+        reason = f"its standard error ({error:.2g}) is larger"
+    else:
+        return ""
+    method = "method='auto', " if is_partition else ""
+    return (
+        f"The bound {bound:.2g} of the regions tells nothing, because {reason}: use {method}more "
+        "samples or fewer bins."
     )
 
 
@@ -767,14 +774,12 @@ def grouping_improvement(
             confidence_level=confidence_level,
             n_jobs=n_jobs,
             random_state=random_state,
-        ).fit(
-            features,
-            problem.labels,
-            problem.weight,
-            y_proba=forecast,
-            regions=X if groups else None,
+        )
+        estimator.fit(
+            features, problem.labels, forecast, problem.weight, regions=X if groups else None
         )
         low, high = estimator.confidence_interval_
-        bounds.append(MeanInterval(estimator.grouping_loss_, low, high, estimator.standard_error_))
+        error = estimator.standard_error_
+        bounds.append(MeanInterval(estimator.grouping_loss_, low, high, error))
         pvalues.append(estimator.pvalue_)
     return GroupingImprovement(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])

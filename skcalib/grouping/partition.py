@@ -186,7 +186,7 @@ def _kind(partitioner):
         return "tree"
     if isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
         return partitioner
-    if _is_estimator(partitioner):
+    if is_estimator(partitioner):
         return "estimator"
     raise ValueError(
         "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
@@ -198,10 +198,10 @@ def allows_nan(partitioner: PartitionerLike) -> bool:
     """Whether a partitioner accepts missing values: our trees do, estimators have a tag for it."""
     if partitioner is None or isinstance(partitioner, str):
         return partitioner in (None, "stump")
-    return _is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
+    return is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
 
 
-def _is_estimator(partitioner):
+def is_estimator(partitioner):
     finds = hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
     return hasattr(partitioner, "fit") and finds and not isinstance(partitioner, type)
 

@@ -21,7 +21,7 @@ loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ from sklearn.base import clone
 
 from skcalib._util.parallel import run_each, threads_for
 from skcalib._util.records import Record
+from skcalib._util.validation import take_rows
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.partition import (
     Partitioner,
@@ -52,25 +53,28 @@ if TYPE_CHECKING:
     from skcalib.scores import ProperScore
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupingFit:
-    """Terms of one problem, averaged over the two directions where halves were swapped."""
+    """Terms of one problem, averaged over the two directions where halves were swapped.
 
-    plugin: float
-    bias: float
-    induced: float
+    Without regions there are no terms of them, and with regions no ``scale``.
+    """
+
+    plugin: float = np.nan
+    bias: float = np.nan
+    induced: float = np.nan
     variance: float
     lower_bound: float
     calibration: float
     calibration_induced: float
     mean_loss: float
     refinement: float
-    correction: float
+    correction: float = np.nan
     pvalue: float
-    table: list
-    n_regions: int
+    table: list = field(default_factory=list)
+    n_regions: int = 0
     n_measured: int
-    singletons: float
+    singletons: float = 0.0
     scale: float = np.nan
 
 
@@ -94,30 +98,23 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
             "determines the regions, the other measures them."
         )
     rng = np.random.RandomState(seed)
-    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
+    bins = level_sets(forecast, options.n_bins, options.strategy)
     cutter = Partitioner(partitioner, options.region_ratio, rng, options.features)
     prepared = cutter.prepare(problem.features)
     if problem.cluster is None:
-        half = stratified_half(problem.forecast, bins, options.test_size, rng)
+        half = stratified_half(forecast, bins, options.test_size, rng)
     else:
-        half = half_of_clusters(problem.forecast, problem.cluster, options.test_size, rng)
-    results = [
-        _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng)
-        for measured in ((half, ~half) if options.swap else (half,))
-    ]
-    return results[0] if len(results) == 1 else _average(*results)
-
-
-def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
-    """Fit regions and curve on the other half; measure on `measured`."""
-    with threads_for(prepared):
-        cut = cut_level_sets(cutter, prepared, problem.target, problem.weight, bins, measured)
-    fitting = ~measured
-    fitted = clone(smoother).fit(
-        problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
-    )
-    curve = fitted.predict(problem.forecast[measured])
-    return _terms(problem, score, bins, measured, cut, curve, options, rng)
+        half = half_of_clusters(forecast, problem.cluster, options.test_size, rng)
+    fits = []
+    for measured in (half, ~half) if options.swap else (half,):
+        with threads_for(prepared):
+            cut = cut_level_sets(cutter, prepared, target, weight, bins, measured)
+        fitting = ~measured
+        fitted = clone(smoother).fit(forecast[fitting], target[fitting], weight[fitting])
+        curve = fitted.predict(forecast[measured])
+        fits.append(_measure(problem, score, bins, measured, cut, curve, options, rng))
+    return _average(*fits) if options.swap else fits[0]
 
 
 def _average(first, second):
@@ -148,7 +145,6 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
     names, number = np.unique([str(name) for name in regions], return_inverse=True)
     _, first, region = np.unique(bins * len(names) + number, return_index=True, return_inverse=True)
     rules = [f"region {names[k]}" for k in number[first]]
-    n_before = len(rules)
     singletons = np.mean(np.bincount(region) == 1)
     for level in range(bins.max() + 1):
         here = bins == level
@@ -157,11 +153,9 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
         size = np.bincount(local)[:, None].astype(float)
         region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
     numbers, region = np.unique(region, return_inverse=True)
-    rules = [rules[k] for k in numbers]
-    curve = held_out_curve(problem, smoother)
-    cut = Regions(region, rules, float(singletons), n_before)
-    measured = np.ones(len(bins), dtype=bool)
-    return _terms(problem, score, bins, measured, cut, curve, options, rng)
+    cut = Regions(region, [rules[k] for k in numbers], float(singletons), len(rules))
+    curve, measured = held_out_curve(problem, smoother), np.ones(len(bins), dtype=bool)
+    return _measure(problem, score, bins, measured, cut, curve, options, rng)
 
 
 def held_out_curve(problem, smoother):
@@ -172,52 +166,61 @@ def held_out_curve(problem, smoother):
     return smooth_other_clusters(smoother, *rows, problem.cluster)
 
 
-def _terms(problem, score, bins, measured, cut, curve, options, rng):
-    level, forecast, target = bins[measured], problem.forecast[measured], problem.target[measured]
-    weight, region = problem.weight[measured], cut.region
-    residual, cluster, single = target - curve, None, "sample"
+def _measure(problem, score, bins, measured, cut, curve, options, rng):
+    """Terms, p-value and table of the regions of the measured samples, with the curve at these."""
+    cluster, region, single = take_rows(problem.cluster, measured), cut.region, "sample"
     lonely = np.bincount(region)[region] == 1
-    if problem.cluster is not None:
-        cluster, single = problem.cluster[measured], "cluster"
-        region, lonely = merge_single_clusters(level, region, cluster)
+    if cluster is not None:
+        single = "cluster"
+        region, lonely = merge_single_clusters(bins[measured], region, cluster)
     if lonely.all():
         raise ValueError(
             f"Every region has a single {single}: use fewer bins or a larger region_ratio."
         )
-    if lonely.any():  # level sets of one sample are omitted from all terms
-        keep = ~lonely
-        level, forecast, target, weight = level[keep], forecast[keep], target[keep], weight[keep]
-        residual, curve = residual[keep], curve[keep]
-        region, cluster = region[keep], None if cluster is None else cluster[keep]
-    numbers, region = np.unique(region, return_inverse=True)
-    cut = replace(cut, region=region, rules=[cut.rules[k] for k in numbers])
-    known = curve
+    several = ~lonely  # level sets of one sample are omitted from all terms
+    rows = np.flatnonzero(measured)[several]
+    level, weight = bins[rows], problem.weight[rows]
+    forecast, target = problem.forecast[rows], problem.target[rows]
+    curve, cluster = curve[several], take_rows(cluster, several)
+    residual = target - curve
+    numbers, region = np.unique(region[several], return_inverse=True)
+    positive = curve
     if options.by_curve:  # which divides by frequencies: none may be 0
-        known = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
-    rows = level, region, forecast, target, known, weight, cluster
-    terms = partition_terms(score, *rows, by_curve=options.by_curve)
-    pvalue = np.nan
-    if options.n_permutations and cluster is not None:
-        rows = level, region, residual, weight, cluster
-        pvalue = sign_pvalue(*rows, options.n_permutations, rng)
-    elif options.n_permutations:
-        rows = level, region, forecast, residual, weight
-        pvalue = permutation_pvalue(*rows, options.n_permutations, rng)
-    rows = level, region, cut.rules, forecast, target, curve, weight
-    table = region_table(problem.events, *rows, options.confidence_level, cluster)
+        positive = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
+    terms = partition_terms(
+        score,
+        level,
+        region,
+        forecast,
+        target,
+        positive,
+        weight,
+        cluster,
+        by_curve=options.by_curve,
+    )
+    pvalue, n_draws = np.nan, options.n_permutations
+    if n_draws and cluster is not None:
+        pvalue = sign_pvalue(level, region, residual, weight, cluster, n_draws, rng)
+    elif n_draws:
+        pvalue = permutation_pvalue(level, region, forecast, residual, weight, n_draws, rng)
+    table = region_table(
+        problem.events,
+        level,
+        region,
+        [cut.rules[k] for k in numbers],
+        forecast,
+        target,
+        curve,
+        weight,
+        options.confidence_level,
+        cluster,
+    )
+    mean_loss = weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
     return GroupingFit(
-        plugin=terms.plugin,
-        bias=terms.bias,
-        induced=terms.induced,
-        variance=terms.variance,
+        **vars(terms),
         lower_bound=terms.lower_bound,
-        calibration=terms.calibration,
-        calibration_induced=terms.calibration_induced,
-        mean_loss=float(
-            weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
-        ),
+        mean_loss=float(mean_loss),
         refinement=float(weighted_mean(score.loss(target, curve), weight)),
-        correction=terms.correction,
         pvalue=pvalue,
         table=table,
         n_regions=cut.n_before,
@@ -532,14 +535,17 @@ def region_table(
     if cluster is not None:
         for j in rows:
             here, k = cells.cells == j, column[j]
-            own = weight[here], confidence_level
-            alone[j] = (
-                mean_interval((target - curve)[here, k], *own, cluster=cluster[here]).standard_error
-                ** 2
+            samples = {"weight": weight[here], "cluster": cluster[here]}
+            residual = mean_interval(
+                (target - curve)[here, k], confidence_level=confidence_level, **samples
             )
-            interval = rate_interval(target[here, k], *own, cluster=cluster[here])
-            low[j], high[j] = interval.low, interval.high
-    harm = share * (gap**2 - _noise(alone, cells.mass / levels.mass[level], level))
+            rate = rate_interval(target[here, k], confidence_level=confidence_level, **samples)
+            alone[j], low[j], high[j] = residual.standard_error**2, rate.low, rate.high
+    # The difference is that from the level set, of which the region is a part itself.
+    part = cells.mass / levels.mass[level]
+    together = np.bincount(level, part**2 * alone)
+    noise = (1 - 2 * part) * alone + together[level]
+    harm = share * (gap**2 - noise)
     expected = np.clip(expected, 0.0, 1.0)
     counts = np.bincount(cells.cells)
     return [
@@ -563,12 +569,6 @@ def region_table(
     ]
 
 
-def _noise(alone, part, level):
-    """Variance of the difference of a region from its level set, of which it is a part itself."""
-    together = np.bincount(level, part**2 * alone)
-    return (1 - 2 * part) * alone + together[level]
-
-
 # --- Permutation test -----------------------------------------------------------------------------
 
 
@@ -588,13 +588,13 @@ def sign_pvalue(
     asymptotically valid for many clusters otherwise.
     """
     pull = weight[:, None] * (residual - Cells(bins, weight).mean(residual))
-    cells = [np.unique(one, return_inverse=True)[1].ravel() for one in (regions, bins)]
-    mass = [np.bincount(one, weight) for one in cells]
+    cells = [np.unique(numbers, return_inverse=True)[1].ravel() for numbers in (regions, bins)]
+    mass = [np.bincount(cell, weight) for cell in cells]
 
     def statistic(signs):
         between = 0.0
-        for one, size, sign in zip(cells, mass, (1, -1), strict=True):
-            sums = (np.bincount(one, signs * column) for column in pull.T)
+        for cell, size, sign in zip(cells, mass, (1, -1), strict=True):
+            sums = (np.bincount(cell, signs * column) for column in pull.T)
             between += sign * sum(np.sum(s**2 / size) for s in sums)
         return between
 
@@ -635,9 +635,10 @@ def permutation_pvalue(
     def statistics(rows):
         """The part of the statistic that permutations change, for each order of rows (draws, n)."""
         cells = regions + n_regions * np.arange(len(rows))[:, None]
-        size = _sizes(cells, mass[rows])
+        size = np.bincount(cells.ravel(), mass[rows].ravel())
+        size[size == 0] = 1.0  # numbers without samples, whose sums are 0
         sums = (np.bincount(cells.ravel(), column[rows].ravel()) for column in pull.T)
-        between = sum(sum_**2 / size for sum_ in sums)
+        between = sum(of_column**2 / size for of_column in sums)
         return between.reshape(len(rows), n_regions).sum(axis=1)
 
     def shuffled(keys):
@@ -654,9 +655,3 @@ def permutation_pvalue(
 
     observed = float(statistics(np.arange(len(bins))[None])[0])
     return drawn_pvalue(draw, observed, n_permutations, size=_SLOW * len(bins))[0]
-
-
-def _sizes(cells, mass):
-    """Weight of each cell; 1 for numbers without samples, whose sums are 0."""
-    size = np.bincount(cells.ravel(), mass.ravel())
-    return np.where(size == 0, 1.0, size)

@@ -31,9 +31,6 @@ from skcalib.scores import weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
 
-# --- Risk bound -----------------------------------------------------------------------------------
-
-
 _NEAR_ZERO = 1e-4
 _LEAST_SHARE = 0.05  # of a probability of the curve
 _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
@@ -41,36 +38,24 @@ _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
 def fit_risk(problem, score, smoother, model, options, seed):
     """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
-    curve = held_out_curve(problem, smoother)
-    own = {"random_state": seed, "cluster": problem.cluster}
-    folds = check_folds(options.folds, problem.target, **own)
+    curve, cluster = held_out_curve(problem, smoother), problem.cluster
+    folds = check_folds(options.folds, problem.target, random_state=seed, cluster=cluster)
     terms = risk_terms(problem, score, curve, model, folds, seed)
     weight = problem.weight / problem.weight.sum()
-    bound = float(weight @ terms.differences)
-    variance = variance_of_mean(terms.differences, weight, problem.cluster)
     before, after = score.loss(problem.target, problem.forecast), score.loss(problem.target, curve)
     # At a small scale the saving per scale is the slope of the loss towards the model. Folds learn
     # from each other, which under the null doubles the variance of the mean.
-    slope = terms.slope
-    mean = float(weight @ slope)
-    error = float(np.sqrt(2 * variance_of_mean(slope, weight, problem.cluster)))
-    pvalue = float(norm.sf(mean / error)) if error > 0 else 1.0
+    mean = float(weight @ terms.slope)
+    error = float(np.sqrt(2 * variance_of_mean(terms.slope, weight, cluster)))
     return GroupingFit(
-        plugin=np.nan,
-        bias=np.nan,
-        induced=np.nan,
-        variance=variance,
-        lower_bound=bound,
+        variance=variance_of_mean(terms.differences, weight, cluster),
+        lower_bound=float(weight @ terms.differences),
         calibration=float(weight @ (before - after)),
         calibration_induced=0.0,  # no bins
         mean_loss=float(weight @ before),
         refinement=float(weight @ after),
-        correction=np.nan,
-        pvalue=pvalue,
-        table=[],
-        n_regions=0,
+        pvalue=float(norm.sf(mean / error)) if error > 0 else 1.0,
         n_measured=len(weight),
-        singletons=0.0,
         scale=terms.scale,
     )
 
@@ -96,9 +81,10 @@ def risk_terms(problem, score, curve, model, folds, seed):
     target, weight = problem.target, mean_one(problem.weight)  # penalties depend on their scale
     if model is None:
         start = log_forecast(curve, detection_limit(curve))
-        given = problem.features, target, weight, folds
         finish = partial(_steps_of_fold, start, problem.forecast, curve, weight)
-        paths = held_out_paths(start, *given, seed=seed, finish=finish)
+        paths = held_out_paths(
+            start, problem.features, target, weight, folds, seed=seed, finish=finish
+        )
     else:
         features = np.column_stack([problem.forecast[:, 1:], problem.features])
         predict = partial(_model_steps, model, features, problem.forecast, target, curve, weight)
@@ -149,10 +135,9 @@ def _steps_of_fold(start, forecast, curve, weight, predict, train, test):
 
 def _model_steps(model, features, forecast, target, curve, weight, train, test):
     """Steps from the curve to the predictions of a model, with the threads that it can feed."""
-    known = features, target, curve, weight, train
 
     def steps(rows):
-        return _refine(model, *known, rows)[None]
+        return _refine(model, features, target, curve, weight, train, rows)[None]
 
     with threads_for(features):
         return steps_beside_score(forecast, curve, weight, steps, train, test)[0]
@@ -208,10 +193,8 @@ class ScoreCurve(LogitSmoother):
 
     def _fit_one(self, forecast, target, weight, cluster=None):
         ranks = _Ranks(forecast, weight)
-        plain, ranked = (
-            averaged_map(points, target, weight, None, cluster)
-            for points in (forecast, ranks(forecast))
-        )
+        plain = averaged_map(forecast, target, weight, None, cluster)
+        ranked = averaged_map(ranks(forecast), target, weight, None, cluster)
         if not ranked.log_evidence > plain.log_evidence + _DOUBT:
             return plain
         return lambda new: ranked(ranks(new))
@@ -251,10 +234,9 @@ def steps_beside_score(forecast, curve, weight, predict, train, test):
     test rows and, if these are few, on some of its training rows. One regression of the steps of
     all folds would follow the labels of all folds, and take away what the models have found.
     """
-    n_further = np.linspace(0, len(train) - 1, min(max(_ROWS - len(test), 0), len(train))).astype(
-        int
-    )
-    rows = np.append(test, train[n_further])
+    n_further = min(max(_ROWS - len(test), 0), len(train))
+    further = np.linspace(0, len(train) - 1, n_further).astype(int)
+    rows = np.append(test, train[further])
     steps = predict(rows)
     beside = beside_score(np.concatenate(steps, axis=1), forecast[rows], curve[rows], weight[rows])
     return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
@@ -279,7 +261,7 @@ def beside_score(values, forecast, curve, weight):
     size = np.abs(np.diag(triangle))
     basis = basis[:, size > 1e-8 * size.max()]
     beside = values - (basis @ (basis.T @ (root * values))) / root
-    size, least = (np.linalg.norm(root * columns, axis=0) for columns in (beside, values))
+    size, least = np.linalg.norm(root * beside, axis=0), np.linalg.norm(root * values, axis=0)
     return np.where(size > _ROUNDING * least, beside, 0.0)
 
 
@@ -289,7 +271,7 @@ def _basis(forecast, curve, weight):
     parts = [functions_of_position(order_of(forecast), weight, intervals_for(n_samples))[0]]
     for proba in (forecast, _Ranks(forecast, weight)(forecast), curve):
         logits = np.log(np.maximum(proba, proba[proba > 0].min()))
-        scores, shares = (Components(values, n_used).read(values) for values in (logits, proba))
+        scores, shares = (Components(x, n_used).read(x) for x in (logits, proba))
         parts += [scores, shares]
         if proba is not curve:
             first, second = np.triu_indices(min(scores.shape[1], 3), 1)

@@ -31,9 +31,9 @@ takes the place of their number in the likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isqrt
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -41,6 +41,8 @@ from scipy.optimize import minimize_scalar
 from skcalib.links.maps import Link
 from skcalib.links.newton import (
     Minimum,
+    expansion_holds,
+    is_usual,
     likelihood_tolerance,
     minimise_convex,
     row_blocks,
@@ -63,6 +65,9 @@ class Affine(Link):
         sizes = np.sum(spread * square) / total if total > 0 else 0.0, square.mean()
         self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in sizes)
         return self
+
+    def start(self, n_classes: int) -> np.ndarray:
+        return np.append(1.0, np.zeros(self.places(n_classes).size))
 
     def features(self, logits: np.ndarray) -> np.ndarray:
         """Features (K, q, n) of the classes of logits (K, n); (1, q, n) if they are the same."""
@@ -107,9 +112,6 @@ class Affine(Link):
 
 class VectorMap(Affine):
     """z_k -> (beta + delta_k) z_k + b_k; theta = (beta, delta, b)."""
-
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.append(1.0, np.zeros(2 * n_classes))
 
     def features(self, logits: np.ndarray) -> np.ndarray:
         return np.stack([logits, np.ones_like(logits)], axis=1)
@@ -160,9 +162,6 @@ class MatrixMap(Affine):
 
     #: Relative strength of the shrinkage of the diagonal, of the rest of the matrix, and of biases.
     strengths = (1.0, 10.0, 1.0)
-
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.append(1.0, np.zeros(n_classes * (n_classes + 1)))
 
     def features(self, logits: np.ndarray) -> np.ndarray:
         return np.vstack([logits, np.ones(logits.shape[1])])[None]
@@ -296,12 +295,20 @@ def minimise_affine(
     have been computed before. The default tolerance is that of a fit to the last digits. The
     ``state`` of the result are the sums at its ``parameters``.
     """
-    penalise = _Penalty(link, start, shrinkage, size)
+    penalised = _Penalised(link, start, shrinkage, size)
+
+    def value(theta):
+        total = sums(theta)
+        return penalised.loss(theta, total), total
+
+    evaluated: Any = None
+    if known is not None:
+        evaluated = penalised.loss(start, known), known, *penalised.slopes(start, known)
     return minimise_convex(
-        lambda theta: penalise(theta, sums(theta))[:2],
-        lambda theta, state: penalise(theta, state)[2:],
+        value,
+        penalised.slopes,
         start,
-        known=None if known is None else penalise(start, known),
+        known=evaluated,
         tolerance=likelihood_tolerance(size) if tolerance is None else tolerance,
         max_values=max_values,
     )
@@ -319,12 +326,12 @@ def affine_step(
         if hessian[0, 0] > _NO_CURVATURE * size:
             parameters[0] -= gradient[0] / hessian[0, 0]
         return parameters
-    *_, gradient, hessian = _Penalty(link, theta, shrinkage, size)(theta, sums)
+    gradient, hessian = _Penalised(link, theta, shrinkage, size).slopes(theta, sums)
     return theta - solve_step(hessian, gradient)
 
 
-class _Penalty:
-    """Adds the penalty of `minimise_affine` to sums."""
+class _Penalised:
+    """Sums with the penalty of `minimise_affine`."""
 
     def __init__(self, link, theta, shrinkage, size):
         n_classes = link.n_classes(len(theta))
@@ -336,12 +343,15 @@ class _Penalty:
             strength = size * (stiffness[places].mean() or 1.0)
             self.matrix[np.ix_(places, places)] += strength * np.outer(share, share)
 
-    def __call__(self, theta, sums):
-        """Penalised loss, the sums, and the penalised gradient and Hessian."""
-        loss, gradient, hessian = sums
+    def loss(self, theta, sums):
+        """Penalised loss."""
         away = theta - self.identity
-        pull = self.matrix @ away
-        return loss + 0.5 * away @ pull, sums, gradient + pull, hessian + self.matrix
+        return sums[0] + 0.5 * away @ (self.matrix @ away)
+
+    def slopes(self, theta, sums):
+        """Penalised gradient and Hessian."""
+        _, gradient, hessian = sums
+        return gradient + self.matrix @ (theta - self.identity), hessian + self.matrix
 
 
 # --- Strength of the shrinkage --------------------------------------------------------------------
@@ -425,3 +435,98 @@ def best_strength(
 
 def _inverse(hessian, some):
     return np.linalg.pinv(hessian[np.ix_(some, some)], rcond=_FLAT, hermitian=True)
+
+
+# --- Without some of the samples ------------------------------------------------------------------
+
+
+_MAX_VALUES = 100  # passes over the samples for one strength
+_STRONGEST = 1e6  # finite strength, in samples
+
+
+class AffineFit(NamedTuple):
+    """An affine map under the log loss, fitted to all samples, and without parts of them.
+
+    `sums` are those of `affine_sums` of each part at `theta`, `total` their sum; `sizes` and
+    `masses` are the numbers of samples and the sums of weights of the parts, whose mean is one,
+    and `squares` is the sum of all squared weights.
+    """
+
+    link: Affine
+    theta: np.ndarray
+    shrinkage: float
+    sums: list[Sums]
+    total: Sums
+    sizes: np.ndarray
+    masses: np.ndarray
+    squares: float
+
+    def without(self, left_out: Sequence[int], *, chosen: bool = False) -> tuple[float, np.ndarray]:
+        """Strength and parameters without some parts, by one Newton step.
+
+        With `chosen` the strength has the highest evidence without them.
+        """
+        size, remaining = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
+        factor = self.sizes[remaining].sum() / self.masses[remaining].sum()
+        held_out = _total([self.sums[k] for k in left_out])
+        sums: Any = [
+            factor * (of_all - of_parts)
+            for of_all, of_parts in zip(self.total, held_out, strict=True)
+        ]
+        share, strength = self.masses.sum() / self.squares, self.shrinkage
+        if chosen:
+            strength, _ = best_strength(self.link, self.theta, sums, share)
+            if np.isfinite(self.shrinkage):
+                strength = min(strength, _STRONGEST)  # which is nearly temperature scaling
+        step = affine_step(self.link, self.theta, sums, shrinkage=strength, size=size)
+        return strength, step
+
+    def follows(self, theta: np.ndarray, part: int, actual: float) -> bool:
+        """Whether the sum of weighted losses of a part at `theta` follows its expansion."""
+        (loss, gradient, hessian), step = self.sums[part], theta - self.theta
+        half_square = 0.5 * step @ hessian @ step
+        return expansion_holds(actual, loss + gradient @ step + half_square, half_square)
+
+    def is_usual(self, part: int) -> bool:
+        """Whether the score of a part is usual for samples drawn at random."""
+        (_, score, _), (_, gradient, hessian) = self.sums[part], self.total
+        share, inflation = self.masses[part] / self.masses.sum(), self.squares / self.masses.sum()
+        return is_usual(score - share * gradient, hessian, share, inflation)
+
+
+def affine_fit(
+    link: Affine,
+    parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    start: np.ndarray,
+    strength: float | None = None,
+) -> AffineFit:
+    """An affine map under the log loss, fitted to all samples, by default of highest evidence.
+
+    `parts` are logits, targets (m, K) and weights (m,) of parts, which are all samples together,
+    with weights of mean one; `start` are the parameters of temperature scaling.
+    """
+    sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
+    squares = float(sum(weight @ weight for *_, weight in parts))
+    size, last = sizes.sum(), {}
+
+    def sums(theta):
+        last.clear()
+        last[theta.tobytes()] = [affine_sums(link, *part, theta) for part in parts]
+        return _total(last[theta.tobytes()])
+
+    theta, total = start, None
+    if strength is None:
+        share = masses.sum() / squares
+        strength, theta, total = fit_by_evidence(link, sums, start, size=size, share=share)
+    if np.isfinite(strength):
+        run: Any = {"tolerance": _TOLERANCE, "max_values": _MAX_VALUES, "known": total}
+        theta = minimise_affine(link, sums, theta, shrinkage=strength, size=size, **run).parameters
+    if theta.tobytes() not in last:  # the last step did not lower the loss
+        sums(theta)
+    part_sums = last[theta.tobytes()]
+    return AffineFit(link, theta, strength, part_sums, _total(part_sums), sizes, masses, squares)
+
+
+def _total(sums):
+    value, gradient, hessian = zip(*sums, strict=True)
+    return sum(value), sum(gradient), sum(hessian)

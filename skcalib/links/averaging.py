@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
@@ -24,7 +24,7 @@ from skcalib._util.softmax import softmax_parts
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.basis import BY_CLASS, CONFUSION, Directions, LogitBasis
-from skcalib.links.newton import minimise_convex
+from skcalib.links.newton import expansion_holds, is_usual, minimise_convex
 
 if TYPE_CHECKING:
     from skcalib.links.basis_block import BasisBlock
@@ -114,6 +114,13 @@ class Model:
     covariance: np.ndarray = field(repr=False)
 
 
+class ScoreSums(NamedTuple):
+    """Gradient (J,) and information (J, J) of the log likelihood along directions."""
+
+    gradient: Any
+    information: Any
+
+
 @dataclass(frozen=True)
 class AveragedMap:
     """The weighted mean of the identity and of ``parts``: weight, groups and parameters of maps.
@@ -191,15 +198,15 @@ class ModelAverage:
         With numbers of clusters (n,) the effective number of samples is divided by the
         `design_effect` of the residuals: first of the forecasts, then of the fitted ones.
         """
-        rows = forecast, target, weight, square
         if cluster is None:
-            self._fit_samples(*rows)
+            self._fit_samples(forecast, target, weight, square)
             return self
         self.label, fitted = labels_or_shares(target), forecast
         for _ in range(2):
             residual = self.residual(slice(None), fitted)
             spread = np.sqrt(self.dispersion * np.maximum(fitted * (1 - fitted), 0.0))
-            self._fit_samples(*rows, design_effect(residual, spread, weight, cluster))
+            design = design_effect(residual, spread, weight, cluster)
+            self._fit_samples(forecast, target, weight, square, design)
             fitted = self.averaged
         return self
 
@@ -215,8 +222,7 @@ class ModelAverage:
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
         self.basis = LogitBasis(n_classes)
         self.every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
-        self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
-        self._fit_tree(*tree_of(self.basis))
+        self._fit_models()
         if self.label.ndim == 2:
             self._divide_by_dispersion()
 
@@ -237,8 +243,7 @@ class ModelAverage:
         self.dispersion = float(np.clip(ratio, _LEAST_DISPERSION, 1.0))
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
-            self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
-            self._fit_tree(*tree_of(self.basis))
+            self._fit_models()
 
     @property
     def weighted_models(self) -> list[tuple[float, Model]]:
@@ -284,9 +289,12 @@ class ModelAverage:
         parts = [(share, model.groups, model.theta) for share, model in self.weighted_models]
         return AveragedMap(self.basis, float(self.shares[0]), parts, float(self.log_evidence))
 
-    def _fit_tree(self, tree, needed):
-        identity = identity_model(proba := np.exp(self.basis.log_proba(self.forecast)))
-        self._base = self._log_likelihood(proba)
+    def _fit_models(self):
+        """Fit the models of the tree, but for those that cannot compete, and weigh them."""
+        self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
+        tree, needed = tree_of(self.basis)
+        identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
+        self._base = self._log_likelihood(identity.proba)
         fitted, scores = {frozenset(): identity}, {}
         for groups, parent in tree:
             parent = fitted.get(frozenset(parent))
@@ -297,9 +305,12 @@ class ModelAverage:
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
-                if self._likely(parent, groups, *score) < best - _OUT_OF_REACH:
+                gain, n_added = self._gain(parent, groups, score)
+                likely = parent.evidence + (1 + _INACCURACY) * gain  # rather too large
+                likely -= PRIOR.cost(gain, n_added, self.size)
+                if likely < best - _OUT_OF_REACH:
                     continue
-            fitted[frozenset(groups)] = self._fit_one(groups, parent, *score)
+            fitted[frozenset(groups)] = self._fit_one(groups, parent, score)
         if self.basis.confusion:
             self._add_confusion(fitted)
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
@@ -325,10 +336,10 @@ class ModelAverage:
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
         score = self.score_sums(parent.proba, self.every)
-        gain, n_added = self._gain(parent, groups, *score)
+        gain, n_added = self._gain(parent, groups, score)
         if 2 * gain > n_added + np.sqrt(2 * n_added):
             self.directions = self.every
-            model = self._fit_one(groups, parent, *score)
+            model = self._fit_one(groups, parent, score)
             evidence = model.evidence - PRIOR.confusion
             fitted[frozenset(groups)] = replace(model, evidence=evidence)
 
@@ -348,14 +359,14 @@ class ModelAverage:
                 return xlogy(self.label, proba).sum(axis=1)
             return np.log(proba[np.arange(len(self.label)), self.label])
 
-    def score_sums(self, proba: np.ndarray, directions: Directions) -> tuple[Any, Any]:
-        """Gradient and information of directions at some forecasts."""
+    def score_sums(self, proba: np.ndarray, directions: Directions) -> ScoreSums:
+        """The sums of directions at some forecasts."""
         gradient, information = 0.0, 0.0
         for rows, block in directions:
             p, w = proba[rows], self.weight[rows]
             gradient = gradient + block.total(w[:, None] * self.residual(rows, p))
             information = information + block.information(p, w)
-        return gradient, information
+        return ScoreSums(gradient, information)
 
     def residual(self, rows: slice | np.ndarray, proba: np.ndarray) -> np.ndarray:
         """Some rows of the target minus probabilities (m, K)."""
@@ -365,68 +376,50 @@ class ModelAverage:
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
 
-    def _likely(self, parent, groups, gradient, information):
-        """Evidence of a model, from the efficient score at its parent; rather too large."""
-        gain, n_added = self._gain(parent, groups, gradient, information)
-        return parent.evidence + (1 + _INACCURACY) * gain - PRIOR.cost(gain, n_added, self.size)
-
-    def _gain(self, parent, groups, gradient, information):
+    def _gain(self, parent, groups, score):
         """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
-        u, i = (
-            gradient[added],
-            information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added)),
-        )
+        u = score.gradient[added]
+        i = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
         if len(old):
-            cross = information[np.ix_(added, old)]
-            inner = information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
+            cross = score.information[np.ix_(added, old)]
+            inner = score.information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
             i = i - cross @ np.linalg.solve(inner, cross.T)
         return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
 
-    def _fit_one(self, groups, parent, gradient, information):
+    def _fit_one(self, groups, parent, score):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""
-        blocks = self.directions.of(groups)
+        blocks, chosen = self.directions.of(groups), self.basis.select(groups)
 
         def value(theta):
-            fit, by_block = 0.5 * PRIOR.precision * theta @ theta, []
+            loss, by_block = 0.5 * PRIOR.precision * theta @ theta, []
             for rows, block in blocks:
                 total, p = fit_of_block(block, theta, self.label[rows], self.weight[rows])
-                fit -= total
+                loss -= total
                 by_block.append(p)
-            return fit, (fit, by_block)
+            return loss, by_block
 
-        def slopes(theta, state):
+        def slopes(theta, by_block):
             gradient, hessian = PRIOR.precision * theta, PRIOR.precision * np.eye(len(theta))
-            for (rows, block), p in zip(blocks, state[1], strict=True):
+            for (rows, block), p in zip(blocks, by_block, strict=True):
                 w = self.weight[rows]
                 gradient = gradient - block.total(w[:, None] * self.residual(rows, p))
                 hessian += block.information(p, w)
             return gradient, hessian
 
-        start, fit, *known = self._known(groups, parent, gradient, information)
-        known = fit, (fit, [parent.proba]), *known
-        minimum = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
-        fit, by_block = minimum.state
-        return self._model(groups, parent, minimum, fit, np.concatenate(by_block))
-
-    def _known(self, groups, parent, gradient, information):
-        """Start of a fit, and there the penalised loss, its gradient and its Hessian."""
-        chosen = self.basis.select(groups)
         start = np.zeros(len(chosen))
         start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
-        fit = 0.5 * PRIOR.precision * start @ start - parent.gain - self._base
-        hessian = information[np.ix_(chosen, chosen)] + PRIOR.precision * np.eye(len(chosen))
-        return start, fit, PRIOR.precision * start - gradient[chosen], hessian
-
-    def _model(self, groups, parent, minimum, fit, proba):
-        """The model from the `Minimum` of its penalised loss and the loss there."""
-        theta = minimum.parameters
-        gain = 0.5 * PRIOR.precision * theta @ theta - fit - self._base
-        added = len(theta) - len(parent.theta)
-        evidence = (
-            parent.evidence + gain - parent.gain - PRIOR.cost(gain - parent.gain, added, self.size)
-        )
+        loss = 0.5 * PRIOR.precision * start @ start - parent.gain - self._base
+        gradient = PRIOR.precision * start - score.gradient[chosen]
+        hessian = score.information[np.ix_(chosen, chosen)]
+        hessian = hessian + PRIOR.precision * np.eye(len(chosen))
+        known = loss, [parent.proba], gradient, hessian
+        minimum = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
+        theta, proba = minimum.parameters, np.concatenate(minimum.state)
+        gain = 0.5 * PRIOR.precision * theta @ theta - minimum.value - self._base
+        price = PRIOR.cost(gain - parent.gain, len(theta) - len(parent.theta), self.size)
+        evidence = parent.evidence + gain - parent.gain - price
         return Model(groups, theta, gain, evidence, proba, np.linalg.inv(minimum.hessian))
 
 
@@ -438,18 +431,22 @@ def averaged_map(
     cluster: np.ndarray | None = None,
 ) -> AveragedMap:
     """The map of a `ModelAverage` of these samples; `shared_fits` keep it."""
-    rows = forecast, labels_or_shares(target), weight, square
-    return fit_once(_map_of, *rows, *(() if cluster is None else (cluster,)))
+    return fit_once(_map_of, forecast, labels_or_shares(target), weight, square, cluster)
 
 
 def add_averaged_map(
-    average: ModelAverage, *samples: np.ndarray | None, cluster: np.ndarray | None = None
+    average: ModelAverage,
+    forecast: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> None:
-    """Add the map of an average of forecasts, labels, weights and their squares to shared fits."""
-    add_fit(average.map, _map_of, *samples, *(() if cluster is None else (cluster,)))
+    """Add the map of an average of these samples to shared fits."""
+    add_fit(average.map, _map_of, forecast, label, weight, square, cluster)
 
 
-def _map_of(forecast, label, weight, square, cluster=None):
+def _map_of(forecast, label, weight, square, cluster):
     return ModelAverage().fit(forecast, label, weight, square, cluster).map
 
 
@@ -492,3 +489,77 @@ def two_chances(odds: np.ndarray) -> np.ndarray:
     small *= large
     second = odds > 0
     return np.column_stack([np.where(second, small, large), np.where(second, large, small)])
+
+
+# --- Without some of the samples ------------------------------------------------------------------
+
+
+class AverageWithout(ModelAverage):
+    """The average of maps, as `whole`, without the samples of the numbers `left_out`.
+
+    The directions are those of all forecasts, without labels. Models that a score test on all
+    samples excludes are not considered. ``accurate`` says whether the expansion holds for all
+    models of positive weight, and the samples are like the others.
+    """
+
+    def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
+        self.basis, self.dispersion = whole.basis, whole.dispersion
+        remains = np.ones(len(whole.weight), dtype=bool)
+        remains[left_out] = False
+        weight = whole.weight[remains]
+        self.size = float(weight.sum() ** 2 / (weight @ whole.unit[remains]))
+        self._factor = self.size / (self.dispersion * weight.sum())
+        self._share = 1 - float(weight.sum() / whole.weight.sum())
+        # The rows of the sums are those that are left out.
+        self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
+        self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
+        every = Directions(self.basis, self.forecast)
+        self.directions = every.of(whole.directions.names)
+        pairs = tree_of(self.basis)[0]
+        parents = {frozenset(groups): frozenset(parent) for groups, parent in pairs}
+        identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
+        self._base = self._log_likelihood(identity.proba)
+        fitted, self._expansions, self._usual = {frozenset(): identity}, {}, {}
+        for model in whole.models:
+            key = frozenset(model.groups)
+            parent = parents.get(key, key - CONFUSION)
+            fitted[key] = self._without(model, fitted[parent], left_out)
+        self._weigh(fitted, self._factor * (weight @ whole.exact[remains]))
+        weighted = (*whole.weighted_models, *self.weighted_models)
+        needed = {model.groups for _, model in weighted}
+        self.accurate = all(self._follows(model) for model in self.models if model.groups in needed)
+
+    def _without(self, model, parent, left_out):
+        """A model of all samples -> the model without the rows, with its evidence."""
+        proba, n = model.proba[left_out], len(model.theta)
+        gradient, held_out_information = self.score_sums(proba, self.directions.of(model.groups))
+        # The gradient of all samples balances the prior.
+        ascent = self._factor * (PRIOR.precision * model.theta - gradient)
+        of_all = np.linalg.inv(model.covariance) - PRIOR.precision * np.eye(n)
+        information = self._factor * (of_all - held_out_information)
+        hessian = information + PRIOR.precision * np.eye(n)
+        step = np.linalg.solve(hessian, ascent - PRIOR.precision * model.theta)
+        held_out = self._log_likelihood(proba)
+        half_square = 0.5 * step @ held_out_information @ step
+        self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
+        self._usual[model.groups] = is_usual(gradient, of_all, self._share)
+        gain = model.gain - (held_out - self._base)
+        gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
+        added_gain = gain - parent.gain
+        evidence = (
+            parent.evidence + added_gain - PRIOR.cost(added_gain, n - len(parent.theta), self.size)
+        )
+        if set(model.groups) >= CONFUSION:
+            evidence -= PRIOR.confusion
+        theta, covariance = model.theta + step, np.linalg.inv(hessian)
+        return Model(model.groups, theta, gain, evidence, proba, covariance)
+
+    def _follows(self, model):
+        """Whether the left-out samples are like the others, and the expansion holds at them."""
+        if not self._usual[model.groups]:
+            return False
+        actual = sum(
+            fit_of_block(block, model.theta, self.label[rows], self.weight[rows])[0]
+            for rows, block in self.directions.of(model.groups)
+        )
+        return expansion_holds(actual, *self._expansions[model.groups])

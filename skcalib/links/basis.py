@@ -88,8 +88,18 @@ class LogitBasis:
         self.by_class = by_class and self.n_classes > 2
         few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2
         self.confusion = self.by_class and few
-        self.groups = self._groups()
-        self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
+        simple, high = _SIMPLE - 1, self.degree + 1 - _SIMPLE
+        if self.n_classes == 2:
+            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
+        else:
+            free = self.n_classes - 1
+            sizes = {"common": 4, "slope": 1, "shared": simple, "shared_high": high - 1}
+            sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
+            sizes |= {"top": _SIMPLE, "top_high": high}
+            sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
+        ends = np.cumsum([*sizes.values()]).tolist()
+        spans = map(slice, [0, *ends[:-1]], ends)
+        self.groups, self.scale = dict(zip(sizes, spans, strict=True)), np.ones(ends[-1])
         self._mixes = dict[tuple[str, ...], Any]()  # arrays, and sparse arrays with "confusion"
 
     def _learn_curves(self, log, weight):
@@ -187,22 +197,6 @@ class LogitBasis:
         """Slices of samples whose arrays have a limited size."""
         step = max(BLOCK_ENTRIES // self.width, 1)
         return [slice(start, start + step) for start in range(0, n_samples, step)]
-
-    def _groups(self):
-        simple, high = _SIMPLE - 1, self.degree + 1 - _SIMPLE
-        if self.n_classes == 2:
-            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
-        else:
-            free = self.n_classes - 1
-            sizes = {"common": 4, "slope": 1, "shared": simple, "shared_high": high - 1}
-            sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
-            sizes |= {"top": _SIMPLE, "top_high": high}
-            sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
-        spans, start = {}, 0
-        for name, size in sizes.items():
-            spans[name] = slice(start, start + size)
-            start += size
-        return spans
 
     def _of_two(self, log, names):
         odds = log[:, 1] - log[:, 0]

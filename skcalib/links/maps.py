@@ -21,7 +21,7 @@ rule. Outside the range of the fitted logits g is linear.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -367,6 +367,17 @@ class MonotonePieces(_Diagonal):
         return gradient
 
 
+class _Layers(NamedTuple):
+    """Weights w and biases b of the two hidden layers and the last."""
+
+    w1: np.ndarray
+    b1: np.ndarray
+    w2: np.ndarray
+    b2: np.ndarray
+    w3: np.ndarray
+    b3: np.ndarray
+
+
 class MonotoneNetwork(_Diagonal):
     """g' = exp(network), where the network has one input, the logit, and two hidden layers.
 
@@ -425,10 +436,10 @@ class MonotoneNetwork(_Diagonal):
         to_slope[1:] += above[1:] * step
         to_slope[:-1] += above[1:] * step
         _, slope, (a1, a2) = self._heights(theta)
-        _, _, w2, _, w3, _ = self._unpack(theta)
+        layers = self._unpack(theta)
         d3 = (to_slope * slope)[:, None]
-        d2 = d3 * w3 * (1 - a2**2)
-        d1 = (d2 @ w2.T) * (1 - a1**2)
+        d2 = d3 * layers.w3 * (1 - a2**2)
+        d1 = (d2 @ layers.w2.T) * (1 - a1**2)
         parts = [self._inputs.T @ d1, d1.sum(0), a1.T @ d2, d2.sum(0), a2.T @ d3, d3.sum(0)]
         return np.concatenate([part.ravel() for part in parts])
 
@@ -436,7 +447,7 @@ class MonotoneNetwork(_Diagonal):
         h = self.hidden
         sizes = np.cumsum([h, h, h * h, h, h])
         w1, b1, w2, b2, w3, b3 = np.split(theta, sizes)
-        return w1, b1, w2.reshape(h, h), b2, w3, b3
+        return _Layers(w1, b1, w2.reshape(h, h), b2, w3, b3)
 
     def _heights(self, theta):
         w1, b1, w2, b2, w3, b3 = self._unpack(theta)

@@ -2,14 +2,36 @@ r"""Newton's method for convex functions of few parameters, such as log losses.
 
 `minimise_convex` is the method and `logistic_regression` its most frequent use. `row_blocks` cuts
 the passes over many samples into blocks.
+
+**One step in place of a fit.** Cross-validation fits a map once for each fold. With many samples
+these fits differ little from the fit to all samples. Let G be the gradient of the log likelihood of
+all samples at the parameters of that fit, and I its information; let :math:`G_t` and :math:`I_t` be
+those of a test fold alone. Without the fold the parameters are
+
+.. math:: \theta_{-t} = \theta + \delta, \qquad
+    \delta = (c (I - I_t) + P)^{-1} (c (G - G_t) - P \theta),
+
+with the precision P of the parameters (here for a prior mean of 0) and the factor c that makes the
+weights of the other samples sum to their number. The log likelihood has the same expansion of
+second order. So one pass over the samples gives the fits of all folds. What remains is of third
+order in :math:`\delta`, which is about half of a standard error of the parameters for a fifth of
+the samples. The parameters depend on the held-out samples only by this remainder. The expansion is
+checked at the held-out samples, whose likelihood is known at both ends of the step. Where it fails,
+as it may for forecasts that are nearly all certain, each fold needs a fit of its own. The same
+holds where the score of a fold is unusual for random samples, as for groups that differ, or for
+sorted data.
+
+The steps themselves are `AverageWithout` for averaged maps and `AffineFit` for affine maps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from skcalib.data.clusters import effective_size
 
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
@@ -19,15 +41,16 @@ _MOST_STEPS = 200  # of Newton's method
 class Minimum(NamedTuple):
     """Minimum of a convex function, and what was computed there.
 
-    ``state`` is what the function returned beside its value, and ``hessian`` its second
-    derivatives, both at ``parameters``. ``step`` is the next Newton step, whose predicted decrease
-    is below the tolerance: parameters plus step have about twice as many correct digits. It is 0
-    where the tolerance was not reached.
+    ``value`` is that of the function at ``parameters``, ``state`` is what it returned beside its
+    value, and ``hessian`` its second derivatives. ``step`` is the next Newton step, whose predicted
+    decrease is below the tolerance: parameters plus step have about twice as many correct digits.
+    It is 0 where the tolerance was not reached.
     """
 
     parameters: np.ndarray
     n_iter: int
     converged: bool
+    value: float
     state: Any
     hessian: np.ndarray
     step: Any = 0.0
@@ -60,21 +83,21 @@ def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_val
         step = -solve_step(hessian, gradient)
         decrease = -gradient @ step
         if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
-            return Minimum(parameters, n_iter, True, state, hessian, step)
+            return Minimum(parameters, n_iter, True, current, state, hessian, step)
         scale = 1.0
         while True:
             if n_values >= max_values:
-                return Minimum(parameters, n_iter, False, state, hessian)
+                return Minimum(parameters, n_iter, False, current, state, hessian)
             n_values += 1
             new, new_state = value(parameters + scale * step)
             if new <= current - 1e-4 * scale * decrease:
                 break
             scale /= 2
             if scale < 1e-10:  # rounding: no step lowers the value
-                return Minimum(parameters, n_iter, True, state, hessian)
+                return Minimum(parameters, n_iter, True, current, state, hessian)
         parameters, current, state = parameters + scale * step, new, new_state
         gradient = None
-    return Minimum(parameters, _MOST_STEPS, False, state, slopes(parameters, state)[1])
+    return Minimum(parameters, _MOST_STEPS, False, current, state, slopes(parameters, state)[1])
 
 
 def solve_step(hessian, gradient):
@@ -133,3 +156,51 @@ def logistic_loss(features, label, weight, offset=0.0, prior=0.0):
         return gradient, (features * curvature) @ features.T + prior
 
     return value, slopes
+
+
+# --- One step in place of a fit -------------------------------------------------------------------
+
+
+_FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
+_RAREST = 20  # samples of each class: one step cannot follow a class that disappears
+_LARGEST = 0.3  # largest share of a fold; two of them may be left out together
+#: Largest remainder of an expansion: share of its term of second order, and log likelihood.
+_REMAINDER, _NEGLIGIBLE = 0.1, 0.01
+_SPREAD = 4.0  # standard deviations above the mean up to which a score is usual
+_FLAT = 1e-9  # of the largest eigenvalue of an information
+
+
+def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
+    """Whether one step is accurate for folds of samples whose classes have these counts."""
+    size = effective_size(weight)
+    enough = size >= max(_FEWEST, _PER_CLASS * len(counts)) and counts.min() >= _RAREST
+    largest = max(weight[test].sum() for test in folds)
+    return bool(enough and largest <= _LARGEST * weight.sum())
+
+
+def expansion_holds(actual: float, expected: float, half_square: float) -> bool:
+    """Whether a log likelihood equals its expansion of second order, but for a small remainder.
+
+    `half_square` is the absolute value of the term of second order.
+    """
+    return abs(actual - expected) <= _REMAINDER * half_square + _NEGLIGIBLE
+
+
+def is_usual(
+    excess: np.ndarray, information: np.ndarray, share: float, inflation: float = 1.0
+) -> bool:
+    r"""Whether the score of some samples is usual for samples that are drawn at random.
+
+    Let u (`excess`) be the score of a share s of the samples minus the same share of the score of
+    all, and I the information of all samples, which may be singular. Then :math:`u^\top I^{-1} u /
+    (s (1 - s))` has about a chi-squared distribution for a random share, and must not exceed its
+    mean by much more than four standard deviations. `inflation` is the factor of the variance by
+    weights that are not equal.
+    """
+    values, vectors = np.linalg.eigh(information)
+    informative = values > _FLAT * values[-1]
+    n_values = int(informative.sum())
+    size = np.sum((excess @ vectors[:, informative]) ** 2 / values[informative]) / (
+        share * (1 - share)
+    )
+    return bool(size <= inflation * (n_values + _SPREAD * (np.sqrt(2 * n_values) + 1)))

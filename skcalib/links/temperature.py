@@ -270,7 +270,9 @@ class _BiasedSums:
             self.counts = weight @ hit
         else:
             self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
-        self._blocks = _sample_blocks(*self._feature.shape)
+        n_classes, n_samples = self._feature.shape
+        size = max(_CACHED // n_classes, 64)
+        self._blocks = [slice(start, start + size) for start in range(0, n_samples, size)]
 
     def value(self, parameters, free):
         """Minus the log likelihood, and what `slopes` reuses.
@@ -340,9 +342,3 @@ def _products(by_block, root_weight):
         p *= root_weight[start : start + p.shape[1]]
         total, start = total + p @ p.T, start + p.shape[1]
     return total
-
-
-def _sample_blocks(n_classes, n_samples):
-    """Slices of the samples whose arrays fit into the cache of a processor."""
-    size = max(_CACHED // n_classes, 64)
-    return [slice(start, start + size) for start in range(0, n_samples, size)]

@@ -44,7 +44,7 @@ from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import LabelsLike, check_problem
 from skcalib.data.samples import only_problem, over_labels, over_problems, reduced_fields
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.proper.many_samples import OneStepProblem, is_large, merged, n_fitted
+from skcalib.proper.many_samples import OneStepProblem, compress_rows, is_large, n_fitted
 from skcalib.proper.map_average import AveragedProblem
 from skcalib.scores import (
     Brier,
@@ -76,9 +76,9 @@ class ProperTerms:
     """Arrays over samples, reduced over the problems of the notion, computed when read."""
 
     def __init__(self, parts: Sequence[_SmoothedTerms | _AveragedTerms], reduce: str) -> None:
-        self._parts, one = parts, parts[0].solved
+        self._parts, first = parts, parts[0].solved
         self._share = 1 / len(parts) if reduce == "mean" else 1.0
-        self.weight, self.square, self.cluster = one.weight, one.square, one.cluster
+        self.weight, self.square, self.cluster = first.weight, first.square, first.cluster
 
     @cached_property
     def loss(self) -> np.ndarray:
@@ -165,27 +165,26 @@ def solve_notion(
 ) -> list[SmoothedProblem] | list[AveragedProblem]:
     """Estimate C for every problem of a notion; without a smoother by averaged maps.
 
-    With `merge` the rows of the only problem may stand for several samples, see `merged`; rows of
-    several problems belong to the same samples.
+    With `merge` the rows of the only problem may stand for several samples, see `compress_rows`;
+    rows of several problems belong to the same samples.
     """
-    own = problems_of(problem, notion)
+    problems = problems_of(problem, notion)
     if smoother is None:
-        first = list(islice(own, 2))
+        first = list(islice(problems, 2))
         _warn_if_slow(first[0].forecast.shape)
         if merge and len(first) == 1:
-            first = [merged(first[0])]
-        every = ((one,) for one in chain(first, own))
-        return run_each(_averaged, every, n_jobs=n_jobs)
+            first = [compress_rows(first[0])]
+        tasks = ((part,) for part in chain(first, problems))
+        return run_each(_average_maps, tasks, n_jobs=n_jobs)
     if problem.square is not None:
         if type(smoother) is not LogitSmoother:
             raise ValueError(
                 "A smoother leaves out the label of each sample, so it needs the samples, not a "
                 "sketch: leave out smoother=."
             )
-        seed = smoother.random_state
-        return run_each(_smooth_divided, ((one, seed) for one in own), n_jobs=n_jobs)
-    rows = problem.weight, smoother, problem.cluster
-    tasks = ((one.forecast, one.target, *rows) for one in own)
+        tasks = ((part, smoother.random_state) for part in problems)
+        return run_each(_smooth_divided, tasks, n_jobs=n_jobs)
+    tasks = ((part.forecast, part.target, part.weight, smoother, part.cluster) for part in problems)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
 
 
@@ -198,7 +197,7 @@ def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
         yield replace(problem, forecast=forecast, labels_or_target=target)
 
 
-def _averaged(problem):
+def _average_maps(problem):
     """Averaged maps of all samples, or of a part of very many."""
     return (OneStepProblem if is_large(problem) else AveragedProblem).of(problem)
 
@@ -226,11 +225,12 @@ def _smooth_divided(problem, seed):
     rows, parts = problem.split(5, seed)
     conditional = np.empty_like(rows.forecast)
     for part in parts:
-        rest = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
-        recalibrate = averaged_map(rest.forecast, rest.outcome, rest.weight, rest.square)
+        others = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
+        recalibrate = averaged_map(others.forecast, others.outcome, others.weight, others.square)
         conditional[part] = recalibrate(rows.forecast[part])
-    own = rows.forecast, rows.target, conditional, rows.weight
-    return SmoothedProblem(*own, by_entropy=False, square=rows.square)
+    return SmoothedProblem(
+        rows.forecast, rows.target, conditional, rows.weight, by_entropy=False, square=rows.square
+    )
 
 
 def resolve_estimate(
@@ -245,9 +245,9 @@ def resolve_estimate(
 
 def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
     """Whether only code of the library gets the forecasts, which certainly does not change them."""
-    own = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
+    known = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
     automatic = isinstance(method, str) and method == "auto"
-    return own and type(notion) is Canonical and smoother is None and automatic
+    return known and type(notion) is Canonical and smoother is None and automatic
 
 
 def proper_terms(
@@ -287,8 +287,8 @@ def mean_distance(
         problem, notion=rule, smoother=resolve_smoother(smoother), n_jobs=n_jobs
     )
     means = [
-        weighted_mean(distance.divergence(one.conditional, one.forecast), one.weight)
-        for one in smoothed
+        weighted_mean(distance.divergence(part.conditional, part.forecast), part.weight)
+        for part in smoothed
     ]
     return float(sum(means)) / (len(means) if rule.reduce == "mean" else 1)
 
@@ -301,13 +301,9 @@ def reduce_terms(
     method: str,
 ) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
-    parts = [
-        _AveragedTerms(one, score)
-        if isinstance(one, AveragedProblem)
-        else _smoothed_terms(one, score, method)
-        for one in solved
-    ]
-    return ProperTerms(parts, notion.reduce)
+    if isinstance(solved[0], AveragedProblem):
+        return ProperTerms([_AveragedTerms(part, score) for part in solved], notion.reduce)
+    return ProperTerms([_SmoothedTerms(part, score, method) for part in solved], notion.reduce)
 
 
 class _AveragedTerms:
@@ -337,32 +333,24 @@ class _AveragedTerms:
         return float(self._score.entropy(self.solved.mean_target))
 
 
-@dataclass(frozen=True)
 class _SmoothedTerms:
     """As `ProperTerms`, of one problem with a smoother."""
 
-    solved: SmoothedProblem
-    loss: np.ndarray
-    calibration: np.ndarray
-    refinement: np.ndarray
-    influence: np.ndarray | None
-    uncertainty: float
-
-
-def _smoothed_terms(solved, score, method):
-    target, forecast = solved.target, solved.forecast
-    uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
-    loss, refinement = score.loss(target, forecast), solved.refinement(score)
-    if method == "direct":
-        calibration, influence = score.divergence(solved.conditional, forecast), None
-    elif method == "risk":
-        refuse_infinite(refinement)
-        calibration = influence = loss - refinement
-    else:
-        influence = loss - score.loss(target, solved.conditional)
-        calibration = 0.5 * (score.divergence(solved.conditional, forecast) + influence)
-        refinement = loss - calibration
-    return _SmoothedTerms(solved, loss, calibration, refinement, influence, uncertainty)
+    def __init__(self, solved, score, method):
+        self.solved, target, forecast = solved, solved.target, solved.forecast
+        self.uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
+        self.loss, self.refinement = score.loss(target, forecast), solved.refinement(score)
+        if method == "direct":
+            self.calibration = score.divergence(solved.conditional, forecast)
+            self.influence = None
+        elif method == "risk":
+            refuse_infinite(self.refinement)
+            self.calibration = self.influence = self.loss - self.refinement
+        else:
+            self.influence = self.loss - score.loss(target, solved.conditional)
+            distance = score.divergence(solved.conditional, forecast)
+            self.calibration = 0.5 * (distance + self.influence)
+            self.refinement = self.loss - self.calibration
 
 
 def refuse_infinite(refinement: np.ndarray) -> None:
@@ -506,12 +494,12 @@ def proper_calibration_error(
     >>> round(data.truth["log"], 3)
     0.037
     """
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def error(problem, notion):
         if isinstance(loss, Divergence) and not isinstance(loss, ProperScore):
-            return mean_distance(problem, loss, notion=notion, **how)
-        return proper_terms(problem, loss=loss, notion=notion, **how).mean("calibration")
+            return mean_distance(problem, loss, notion=notion, **estimation)
+        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
 
     notion = resolve_notion(notion)
     columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
@@ -575,10 +563,10 @@ def refinement_loss(
     >>> round(refinement_loss(data.y, data.y_proba), 2), round(data.truth["refinement_brier"], 2)
     (0.16, 0.16)
     """
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def refinement(problem, notion):
-        return proper_terms(problem, loss=loss, notion=notion, **how).mean("refinement")
+        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
     notion = resolve_notion(notion)
     columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
@@ -647,9 +635,10 @@ def sharpness(
     (0.16, 0.17)
     """
     if transform is None:
-        rest = sample_weight, labels, pos_label
         rule = resolve_notion(notion)
-        problem = check_problem(y_true, y_proba, rule, *rest, soft=True, incomplete=True)
+        problem = check_problem(
+            y_true, y_proba, rule, sample_weight, labels, pos_label, soft=True, incomplete=True
+        )
     elif isinstance(transform, str) and transform == "simplex":
         return _representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
@@ -657,10 +646,10 @@ def sharpness(
     else:
         meant = did_you_mean(transform, ["simplex"])
         raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.{meant}")
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
-        terms = proper_terms(problem, loss=loss, notion=notion, **how)
+        terms = proper_terms(problem, loss=loss, notion=notion, **estimation)
         return terms.uncertainty - terms.mean("refinement")
 
     return over_labels(problem, rule, explained)
@@ -801,12 +790,12 @@ def score_decomposition(
     columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
     problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
     if not problem.is_incomplete:
-        return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
+        return decompose(proper_terms(problem, loss=loss, notion=notion, **estimation))
     parts = [
-        decompose(proper_terms(one, loss=loss, notion=Canonical(), **how))
-        for one in problem.of_labels()
+        decompose(proper_terms(label, loss=loss, notion=Canonical(), **estimation))
+        for label in problem.of_labels()
     ]
     return reduced_fields(ScoreDecomposition, parts, notion)
 
@@ -880,15 +869,14 @@ def calibration_upper_bound(
 
     def bound(problem, notion):
         problem.require_order(notion, score)
-        own = problems_of(problem, notion)
-        bounds = [one.mean_loss(score) - score.infimum for one in own]
+        bounds = [part.mean_loss(score) - score.infimum for part in problems_of(problem, notion)]
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
     notion = resolve_notion(notion)
     columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     # Scores and notions of others may write into the forecasts.
-    own = type(notion) is Canonical and type(score) in (Brier, LogLoss, Spherical)
-    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=not own, **columns)
+    copy = type(notion) is not Canonical or type(score) not in (Brier, LogLoss, Spherical)
+    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=copy, **columns)
 
 
 @checks_parameters

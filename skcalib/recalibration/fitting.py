@@ -161,8 +161,6 @@ class FittedFromParts(Recalibrator):
         source, most = Chunks(chunks), self._most(classes)
         read, join = partial(_read_chunk, self, classes, most), partial(Subsample.joined, most=most)
         subsample = source.reduce(read, join)
-        if subsample is None:
-            raise ValueError(f"chunks {_NO_WEIGHT}")
         self._set_columns(source.first(), classes)
         return self._learn_subsample(subsample)
 

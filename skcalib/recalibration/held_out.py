@@ -462,7 +462,7 @@ def select_recalibrator(
     Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With at
     least 5,000 samples and 150 for each class, and folds of at most 30 %, `ModelAverageScaling` and
     `VectorScaling` are fitted once to all samples, and one Newton step leaves a fold out where that
-    is accurate and the fold is like a random one (``skcalib.links.leave_out``). Let
+    is accurate and the fold is like a random one (``skcalib.links.newton``). Let
     :math:`\ell_i(c)` be the loss of sample i, averaged if several folds test it, and b the
     candidate with the lowest mean. The choice is the first c in the list with
 

@@ -33,10 +33,10 @@ from skcalib.links import (
     VectorMap,
     fit_link,
 )
-from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
-from skcalib.links.averaging import ModelAverage, averaged_map
+from skcalib.links.affine import affine_fit, affine_sums, fit_by_evidence, minimise_affine
+from skcalib.links.averaging import AverageWithout, ModelAverage, averaged_map
 from skcalib.links.continuation import Continuation
-from skcalib.links.leave_out import AverageWithout, affine_fit, one_step_is_enough
+from skcalib.links.newton import one_step_is_enough
 from skcalib.recalibration.base import LogitRecalibrator, check_seed
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends

@@ -141,13 +141,18 @@ def variance_reliability(
     overall = _ratio(squared, variance, weight, confidence_level)
     instance = mean_interval(squared / variance, weight, confidence_level)
     return VarianceReliability(
-        means[:, 0],
-        means[:, 1],
-        ratio,
-        low,
-        high,
-        np.bincount(bins.cells_),
-        *(*overall, instance.estimate, instance.low, instance.high),
+        predicted_variance=means[:, 0],
+        mean_squared_error=means[:, 1],
+        ratio=ratio,
+        low=low,
+        high=high,
+        n_samples=np.bincount(bins.cells_),
+        overall_ratio=overall[0],
+        overall_low=overall[1],
+        overall_high=overall[2],
+        instance_ratio=instance.estimate,
+        instance_low=instance.low,
+        instance_high=instance.high,
     )
 
 
@@ -303,29 +308,27 @@ def dawid_sebastiani_improvement(
     if hasattr(after, "transform"):
         injective = getattr(after, "injective_", None) if injective is None else injective
         recalibrated = after.transform(before)
-    found = []
-    for values, name in ((before, "before"), (recalibrated, "after")):
-        mean, variance = _columns(values, name)
-        var_name = f"the variance, second column of {name},"
-        found.append(check_moments(y_true, mean, variance, sample_weight, var_name=var_name))
-    first, second = (losses(moments) for moments in found)
+    without = _moments_of(y_true, before, sample_weight, "before")
+    mapped = _moments_of(y_true, recalibrated, sample_weight, "after")
     return improvement_of_losses(
-        first,
-        second,
-        found[0].weight,
+        losses(without),
+        losses(mapped),
+        without.weight,
         confidence_level,
         injective,
         name="dawid_sebastiani_improvement",
     )
 
 
-def _columns(values: ArrayLike, name: str) -> np.ndarray:
+def _moments_of(y_true, values, sample_weight, name):
+    """`Moments` of an array of two columns, mean and variance."""
     values = np.asarray(values)
     if values.ndim != 2 or values.shape[1] != 2:
         raise ValueError(
             f"{name} must have the shape (n_samples, 2), mean and variance, got {values.shape}."
         )
-    return values.T
+    var_name = f"the variance, second column of {name},"
+    return check_moments(y_true, *values.T, sample_weight, var_name=var_name)
 
 
 # --- Validation -----------------------------------------------------------------------------------

@@ -518,17 +518,13 @@ def _check_returns_std(estimator):
     last = estimator
     while isinstance(last, Pipeline):
         last = last[-1]
-    if not (hasattr(last, "predict") and _takes(last.predict, "return_std")):
+    parameters = inspect.signature(last.predict).parameters if hasattr(last, "predict") else {}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if not ("return_std" in parameters or takes_any):
         raise ValueError(
             "RecalibratedRegressorCV needs a regressor with predict(X, return_std=True), such as "
             f"BayesianRidge or GaussianProcessRegressor; got {shown(estimator)}."
         )
-
-
-def _takes(method, name):
-    """Whether a method has a parameter of this name, or accepts any keyword."""
-    parameters = inspect.signature(method).parameters
-    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 # --- Means and variances of regressors ------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.stats import norm
@@ -427,9 +427,29 @@ class Findings:
 
         The groups are those that the report finds, and those that the user names.
         """
-        by = self.by is not None and any(one.equal_scores_detected for one in self.by.groups)
         loss = self.grouping is not None and self.grouping.detected
-        return bool(self.named_groups) or loss or by
+        return bool(self.named_groups) or loss or self.named_by_user_differ
+
+    @property
+    def named_by_user_differ(self) -> bool:
+        """True if a group that the user names differs from others with equal scores."""
+        groups = () if self.by is None else self.by.groups
+        return any(group.equal_scores_detected for group in groups)
+
+    @property
+    def predicted_name(self) -> str:
+        """What is predicted: the probability of the event, or the confidence."""
+        return "predicted" if self.n_classes == 2 else "confidence"
+
+    @property
+    def observed_name(self) -> str:
+        """What it is compared with: the observed frequency, or the accuracy."""
+        return "observed" if self.n_classes == 2 else "accuracy"
+
+    @property
+    def of_confidence(self) -> str:
+        """What an error is of, as the end of its name: nothing is added for an event."""
+        return "" if self.n_classes == 2 else " of the confidence"
 
 
 @dataclass(frozen=True)
@@ -481,16 +501,6 @@ class Reported(Protocol):
     @property
     def source(self) -> str:
         """Where the forecasts are from."""
-        ...
-
-    @property
-    def has_estimator(self) -> bool:
-        """Whether the forecasts are those of a classifier."""
-        ...
-
-    @property
-    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
-        """The notion of the sketch that the report was made from; None without a sketch."""
         ...
 
     @property

@@ -135,7 +135,7 @@ def _class_problems(report):
     return found
 
 
-def grouping(report: Reported, caption: str) -> Pictures:
+def grouping(report: Reported) -> Pictures:
     """Regions of equal scores, on the scale of the other diagrams."""
 
     def draw():
@@ -153,6 +153,10 @@ def grouping(report: Reported, caption: str) -> Pictures:
     alt = (
         "Grouping diagram: observed frequency against score of two regions in each of five ranges "
         "of scores."
+    )
+    caption = (
+        "Two regions in each of five ranges of scores, at equal scores. Colour and marker show "
+        "regions that differ significantly; area shows the number of samples."
     )
     pictures = (Picture(draw, alt),)
     return Pictures(pictures, lambda: _with_scales(caption, _rows(report), histogram=False))

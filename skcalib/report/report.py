@@ -38,9 +38,9 @@ from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, t
 from skcalib.report.advice import advice_on_maps
 from skcalib.report.analysis import find
 from skcalib.report.findings import binary_problem, versions
-from skcalib.report.page import report_page
+from skcalib.report.page import method, report_page
 from skcalib.report.rendering import render_body, render_page, render_text
-from skcalib.report.wording import headline, method, sentences
+from skcalib.report.wording import headline, sentences
 from skcalib.risk_models.decisions import score_of_decision
 
 if TYPE_CHECKING:
@@ -452,16 +452,6 @@ class CalibrationReport(Shown):
         )
         report.is_frozen = isinstance(estimator, FrozenEstimator)
         return report
-
-    @property
-    def has_estimator(self) -> bool:
-        """Whether the forecasts are those of a classifier."""
-        return self.source in ("predict_proba", "decision_function")
-
-    @property
-    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
-        """The notion of the sketch that the report was made from; None without a sketch."""
-        return self.source if self.source in ("canonical", "top_label") else None
 
     @property
     def miscalibrated(self) -> bool:

@@ -251,10 +251,18 @@ def kernel_calibration_test(
     if test.pvalue == 0 or method == "bound" or not few_labels(problem, notion):
         return test
     if method == "embedding":
-        drawn = drawn_embedding_pvalue(problem, embedding, notion, n_resamples, rng)
+        drawn = drawn_embedding_pvalue(problem, embedding, notion, n_draws=n_resamples, rng=rng)
     else:
         taken = statistic if method == "spectral" or statistic != "auto" else "unbiased"
-        drawn = drawn_kernel_pvalue((problem, kernel, notion), taken, block_size, n_resamples, rng)
+        drawn = drawn_kernel_pvalue(
+            problem,
+            kernel,
+            notion,
+            statistic=taken,
+            block_size=block_size,
+            n_draws=n_resamples,
+            rng=rng,
+        )
     if by_default and problem.cluster is None and not problem.indicator:
         how = test.method.replace(method, DRAWN, 1)
         return replace(test, pvalue=drawn, method=how)

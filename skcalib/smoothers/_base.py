@@ -90,7 +90,6 @@ class Smoother(BaseEstimator):
         The methods "risk" and "cross" of :func:`~skcalib.proper_calibration_error` use this
         estimate.
         """
-        check_is_fitted(self)
         values = self._values(values)
         folds = check_folds(5, values, random_state=0)
         return cross_predict(self.forecast_, values, self.weight_, self._refit, folds)
@@ -122,6 +121,7 @@ class Smoother(BaseEstimator):
             )
 
     def _values(self, values):
+        check_is_fitted(self)
         if values is None:
             return self.target_
         values = np.asarray(values, dtype=np.float64)
@@ -132,8 +132,10 @@ class Smoother(BaseEstimator):
             )
         return values
 
-    def _need_two(self):
-        check_at_least_two(len(self.forecast_))
+
+def free_columns(forecast):
+    """The second of two columns, where the first is redundant; else all."""
+    return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
 
 
 def check_at_least_two(n_samples):
@@ -244,7 +246,6 @@ class OutOfFoldSmoother(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Out-of-fold predictions of `values`."""
-        check_is_fitted(self)
         values = self._values(values)
         self._check_target(values)
         folds = check_folds(self.cv, values, random_state=self.random_state)

@@ -1,7 +1,7 @@
 r"""Sums of Beta kernels in near-linear time: the Dirichlet kernel of two columns.
 
-`beta_average` and `beta_log_likelihoods` are the functions that smoothers call; `Sources` computes
-the sums; `make_plan` and its helpers prepare the panels and their matrices.
+`beta_average`, `beta_leave_one_out` and `beta_log_likelihoods` are what smoothers call; `Sources`
+computes the sums; `make_plan` and its helpers prepare the panels and their matrices.
 
 Sums over n sources at m points are relative to the kernel of the point on itself: Chebyshev series
 in panels of logits, in O(n + m) products. The leave-one-out sum is the sum minus the weight of the
@@ -12,13 +12,17 @@ Rows are divided by their sum, which rounding may move away from one; only their
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from scipy.special import gammaln, xlog1py, xlogy
 
-from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import (
+    dirichlet_average,
+    dirichlet_log_likelihoods,
+    weight_of_others,
+)
 
 _PAIRS = 1_100_000  # up to this number of pairs the direct sum is faster
 _CHUNK = 16_384  # points per chunk of Chebyshev polynomials
@@ -27,51 +31,37 @@ _NEGLIGIBLE = 44.0  # log ratio to the largest term below which a source is left
 _ENTRIES = 1 << 20  # pairs of isolated points and sources per chunk
 
 
-def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False):
+def beta_average(points, forecast, weight, values, bandwidth):
     r"""Averages :math:`\sum_j w_j k(x_i, s_j) v_j / \sum_j w_j k(x_i, s_j)`, shape (m, C).
 
-    Points (m, 2), forecast (n, 2), weight (n,), values (n, C). With ``leave_out`` the points are
-    the forecasts and :math:`j = i` is excluded.
+    Points (m, 2), forecast (n, 2), weight (n,), values (n, C).
     """
     if len(points) * len(forecast) <= _PAIRS:
         points, forecast = _normalised(points), _normalised(forecast)
-        return canonical_average(points, forecast, weight, values, bandwidth, leave_out=leave_out)[
-            0
-        ]
-    sources = Sources(forecast, weight, values)
-    if leave_out:
-        return sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
-    t = logits(points)
+        return dirichlet_average(points, forecast, weight, values, bandwidth)[0]
+    sources, t = Sources(forecast, weight, values), logits(points)
     order = np.argsort(t)
     return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
 
 
 def beta_leave_one_out(forecast, weight, values):
-    """The function of a bandwidth that `beta_average` is with ``leave_out``; it sorts once."""
+    """The function of a bandwidth that gives the averages (n, C) without each sample itself."""
     if len(forecast) ** 2 <= _PAIRS:
-        return lambda bandwidth: beta_average(
-            forecast, forecast, weight, values, bandwidth, leave_out=True
-        )
+        rows = _normalised(forecast)
+        return lambda bandwidth: dirichlet_average(
+            rows, rows, weight, values, bandwidth, leave_out=True
+        )[0]
     sources = Sources(forecast, weight, values)
     return lambda bandwidth: sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
 
 
-def beta_log_likelihoods(forecast, weight, bandwidths):
-    """Leave-one-out log likelihoods of the forecasts for several bandwidths."""
-    return beta_likelihood(forecast, weight)(bandwidths)
-
-
-def beta_likelihood(forecast, weight):
-    """The function of bandwidths that `beta_log_likelihoods` is; it sorts once."""
+def beta_log_likelihoods(forecast, weight):
+    """The function of bandwidths that gives the leave-one-out log likelihoods of the forecasts."""
     if len(forecast) ** 2 <= _PAIRS:
-        return lambda bandwidths: canonical_log_likelihoods(
-            _normalised(forecast), weight, bandwidths
-        )
+        return partial(dirichlet_log_likelihoods, _normalised(forecast), weight)
     sources = Sources(forecast, weight, np.empty((len(forecast), 0)))
     weight = sources.mass[:, 0]
-    before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
-    # The weight of all others as a sum: a difference would lose digits for a heavy sample.
-    log_rest = np.log(np.append(0.0, before[:-1]) + np.append(after[1:], 0.0))
+    log_rest = np.log(weight_of_others(weight))
 
     def log_likelihood(bandwidth):
         sums, log_scale = sources.leave_one_out(bandwidth)
@@ -210,14 +200,16 @@ class Sources:
 
     def _in_gap(self, t, total, place):
         """Sums at points t that all lie between the sources place - 1 and place."""
-        sides = []
+        centre, half = 0.5 * (t.max() + t.min()), 0.5 * (t.max() - t.min())
+        z = (t - centre) / half if half > 0 else np.zeros_like(t)
+        nodes, sides = centre + half * NODES, []
         for rows, nearest in ((slice(place), place - 1), (slice(place, None), place)):
             if len(self.t[rows]):
                 a, b = split(self.t[nearest], total)
-                nodes, evaluate = interpolation(t)
+
                 sums, log_peak = self._part(rows)._exact(nodes, total, None)
                 sums *= np.exp(log_peak - log_ratio(nodes, a, b))[:, None]
-                sides.append((evaluate(sums), log_ratio(t, a, b)))
+                sides.append((chebval(z, TO_COEFFICIENTS @ sums).T, log_ratio(t, a, b)))
         log_peak = np.max([log_unit for _, log_unit in sides], axis=0)
         return sum(s * np.exp(u - log_peak)[:, None] for s, u in sides), log_peak
 
@@ -289,14 +281,6 @@ def _intervals(t, a, b, level_t, own_level, alone, uneven):
     return low, high, log_peak
 
 
-def interpolation(x):
-    """Chebyshev nodes on the range of x, and the map from values there to values at x."""
-    nodes, to_coefficients = chebyshev_nodes()
-    centre, half = 0.5 * (x.max() + x.min()), 0.5 * (x.max() - x.min())
-    z = (x - centre) / half if half > 0 else np.zeros_like(x)
-    return centre + half * nodes, lambda v: chebval(z, to_coefficients @ v).T
-
-
 def _panels(edges, x):
     """(panel, rows, Chebyshev polynomials at those rows) of sorted positions x."""
     cuts = np.searchsorted(x, edges[1:-1])
@@ -321,6 +305,11 @@ def _panels(edges, x):
 
 TINY = np.finfo(np.float64).tiny  # substitute for a probability of 0
 DEGREE = 32  # Chebyshev polynomials of a panel
+_ANGLES = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
+NODES = np.cos(_ANGLES)  # of Chebyshev interpolation
+#: Matrix from values at the nodes to coefficients.
+TO_COEFFICIENTS = 2 / DEGREE * np.cos(np.outer(np.arange(DEGREE), _ANGLES))
+TO_COEFFICIENTS[0] /= 2
 _LOG_REACH = -39.0  # kernels below e^-39 of the kernel of the point on itself are left out
 _EXTENT = 36.0  # length of a panel times length of its reach
 _CURVED = 3.0  # longest panel near branch points of the logarithms
@@ -426,9 +415,8 @@ def make_plan(bandwidth):
     first = np.clip(first, 0, len(a_edges) - 2)
     last = np.searchsorted(a_edges, np.interp(t_edges[1:], t, high), "left")
     last = np.clip(last, first + 1, len(a_edges) - 1)
-    nodes, to_coefficients = chebyshev_nodes()
     centre, half = 0.5 * (t_edges[1:] + t_edges[:-1]), 0.5 * np.diff(t_edges)
-    series = log_self(centre[:, None] + half[:, None] * nodes, total) @ to_coefficients.T
+    series = log_self(centre[:, None] + half[:, None] * NODES, total) @ TO_COEFFICIENTS.T
     blocks = _blocks(total, t_edges, a_edges, first, last)
     return Plan(total, t_edges, a_edges, first, last, blocks, series)
 
@@ -470,21 +458,12 @@ def _cut(x, density):
     return np.unique(edges)
 
 
-def chebyshev_nodes():
-    """Chebyshev nodes, and the matrix from values at the nodes to coefficients."""
-    angle = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
-    to_coefficients = 2 / DEGREE * np.cos(np.outer(np.arange(DEGREE), angle))
-    to_coefficients[0] /= 2
-    return np.cos(angle), to_coefficients
-
-
 def _blocks(total, t_edges, a_edges, first, last):
     """B of each panel of t, coefficients in t of the kernel for moments in a, by size of reach."""
-    nodes, to_coefficients = chebyshev_nodes()
     centre, half = 0.5 * (a_edges[1:] + a_edges[:-1]), 0.5 * np.diff(a_edges)
-    a = np.clip(centre[:, None] + half[:, None] * nodes, 0, total)
+    a = np.clip(centre[:, None] + half[:, None] * NODES, 0, total)
     corrections = log_gamma_rest(a) + log_gamma_rest(total - a)
-    t0, step = 0.5 * (t_edges[1:] + t_edges[:-1]), 0.5 * np.diff(t_edges)[:, None] * nodes
+    t0, step = 0.5 * (t_edges[1:] + t_edges[:-1]), 0.5 * np.diff(t_edges)[:, None] * NODES
     a0, b0 = split(t0, total)
     # rho(t, a) = rho(t0, a) rho(t, a0) e^((t - t0)(a - a0)): one product and one exponential.
     shift = log_ratio(t0[:, None] + step, a0[:, None], b0[:, None])
@@ -499,7 +478,7 @@ def _blocks(total, t_edges, a_edges, first, last):
         kernel = step[panels, :, None] * (here - a0[panels, None])[:, None, :]
         kernel += log_rho[:, None, :] + shift[panels, :, None]
         np.exp(np.maximum(kernel, -700, out=kernel), out=kernel)
-        kernel = kernel.reshape(len(panels), DEGREE, size, DEGREE) @ to_coefficients.T
-        matrices = to_coefficients @ kernel.reshape(len(panels), DEGREE, -1)
+        kernel = kernel.reshape(len(panels), DEGREE, size, DEGREE) @ TO_COEFFICIENTS.T
+        matrices = TO_COEFFICIENTS @ kernel.reshape(len(panels), DEGREE, -1)
         blocks.append((panels, matrices))
     return tuple(blocks)

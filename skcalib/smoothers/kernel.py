@@ -25,14 +25,9 @@ from skcalib._util.validation import look_up
 from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
-from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers.beta_sums import (
-    beta_average,
-    beta_leave_one_out,
-    beta_likelihood,
-    beta_log_likelihoods,
-)
-from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers._base import Smoother, check_at_least_two, check_folds
+from skcalib.smoothers.beta_sums import beta_average, beta_leave_one_out, beta_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import dirichlet_average, dirichlet_log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -150,26 +145,26 @@ class DirichletKernel(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Weighted mean of `values` over all *other* samples."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
-        return self._leave_one_out(flat, self.bandwidth_).reshape(values.shape)
+        return self._leave_one_out(flat)(self.bandwidth_).reshape(values.shape)
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """As `smooth`, with a bandwidth chosen without the label of the sample."""
         if not self._by_risk():
             return self.smooth(values)
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
-        averages = np.empty_like(flat)
+        averages, leave_one_out = np.empty_like(flat), self._leave_one_out(flat)
         # Folds are not stratified, as they must not depend on the labels.
         folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
-        chosen = Parallel()(delayed(self._chosen_from)(train) for train, _ in folds)
+        parts = (self._part(train) for train, _ in folds)
+        searches = Parallel()(delayed(part._search)(full=False) for part in parts)
+        chosen = [search.bandwidth for search in searches]
         for bandwidth in set(chosen):  # folds with the same bandwidth share their sums
-            smoothed = self._leave_one_out(flat, bandwidth)
+            smoothed = leave_one_out(bandwidth)
             for (_, test), of_fold in zip(folds, chosen, strict=True):
                 if of_fold == bandwidth:
                     averages[test] = smoothed[test]
@@ -180,7 +175,10 @@ class DirichletKernel(Smoother):
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
         points = self._spread(np.asarray(forecast, dtype=np.float64))
-        return self._average(points, target, self.bandwidth_)
+        rows = points, self._points, self.weight_, target
+        if self.forecast_.shape[1] == 2:
+            return beta_average(*rows, self.bandwidth_)
+        return dirichlet_average(*rows, self.bandwidth_, n_jobs=self.n_jobs)[0]
 
     def _write(self, add, x):
         shape = self._points / self._points.sum(axis=1, keepdims=True) / self.bandwidth_
@@ -199,7 +197,7 @@ class DirichletKernel(Smoother):
         The sum over i of the log of the mean over j != i of k(s_i, s_j).
         """
         check_is_fitted(self)
-        return float(self._log_likelihoods([self.bandwidth_])[0])
+        return float(self._log_likelihoods()([self.bandwidth_])[0])
 
     def _refit(self, forecast, values, weight, cluster=None):
         if cluster is None or is_finite(self.bandwidth):
@@ -221,7 +219,7 @@ class DirichletKernel(Smoother):
         if isinstance(bandwidth, str) and bandwidth == "scott":
             return self._scott()
         if isinstance(bandwidth, str) and bandwidth in CRITERIA:
-            self._need_two()
+            check_at_least_two(len(self.forecast_))
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
         if callable(bandwidth) and not isinstance(bandwidth, type):
@@ -271,10 +269,6 @@ class DirichletKernel(Smoother):
         part._spread_by(self._curve)
         return part
 
-    def _chosen_from(self, rows):
-        """The bandwidth chosen from a subset of the samples."""
-        return self._part(rows)._search(full=False).bandwidth
-
     def _search(self, full=True):
         n_samples, n_columns = self.forecast_.shape
         n_subsample = 1000 if n_columns == 2 else 2000
@@ -295,12 +289,10 @@ class DirichletKernel(Smoother):
 
     def _cost(self):
         """The criterion as a function of bandwidths."""
-        total, on_a_line = self.weight_.sum(), self.forecast_.shape[1] == 2
+        total = self.weight_.sum()
         if not self._by_risk():
-            likelihoods = self._log_likelihoods
-            if on_a_line:
-                likelihoods = beta_likelihood(self._points, self.weight_)
-            return lambda bandwidths: -likelihoods(bandwidths) / total
+            log_likelihoods = self._log_likelihoods()
+            return lambda bandwidths: -log_likelihoods(bandwidths) / total
         score = look_up(
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
@@ -308,10 +300,7 @@ class DirichletKernel(Smoother):
         # A class with a single sample gets probability 0 there at any bandwidth: it is omitted.
         alone = np.sum(target > 0, axis=0) == 1
         weight = self.weight_ * ~(target[:, alone] > 0).any(axis=1)
-
-        leave_one_out = partial(self._leave_one_out, target)
-        if on_a_line:
-            leave_one_out = beta_leave_one_out(self._points, self.weight_, target)
+        leave_one_out = self._leave_one_out(target)
 
         def risk(bandwidth):
             losses = score.loss(target, leave_one_out(bandwidth))
@@ -319,23 +308,21 @@ class DirichletKernel(Smoother):
 
         return lambda bandwidths: np.array([risk(h) for h in bandwidths])
 
-    def _average(self, points, values, bandwidth):
-        data = (points, self._points, self.weight_, values, bandwidth)
+    def _leave_one_out(self, values):
+        """The function of a bandwidth that averages values (n, C) over all other samples."""
+        rows = self._points, self.weight_, values
         if self.forecast_.shape[1] == 2:
-            return beta_average(*data)
-        return canonical_average(*data, n_jobs=self.n_jobs)[0]
+            return beta_leave_one_out(*rows)
+        return lambda bandwidth: dirichlet_average(
+            self._points, *rows, bandwidth, leave_out=True, n_jobs=self.n_jobs
+        )[0]
 
-    def _leave_one_out(self, values, bandwidth):
-        data = (self._points, self._points, self.weight_, values, bandwidth)
+    def _log_likelihoods(self):
+        """The function of bandwidths that gives leave-one-out log likelihoods."""
         if self.forecast_.shape[1] == 2:
-            return beta_average(*data, leave_out=True)
-        return canonical_average(*data, leave_out=True, n_jobs=self.n_jobs)[0]
-
-    def _log_likelihoods(self, bandwidths):
-        data = (self._points, self.weight_, bandwidths)
-        if self.forecast_.shape[1] == 2:
-            return beta_log_likelihoods(*data)
-        return canonical_log_likelihoods(*data, n_jobs=self.n_jobs)
+            return beta_log_likelihoods(self._points, self.weight_)
+        rows = self._points, self.weight_
+        return partial(dirichlet_log_likelihoods, *rows, n_jobs=self.n_jobs)
 
 
 # --- Search for the bandwidth ---------------------------------------------------------------------
@@ -479,40 +466,32 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def _warn_few_neighbours(kernel, rng):
-    """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
-    data = kernel.forecast_, kernel._points, kernel.weight_, kernel.bandwidth_
-    neighbours, charge, uncertainty = _count_neighbours(*data, rng)
-    if charge > _TOO_FAR * uncertainty:
-        (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
+    r"""Warn where the kernel estimate of a calibrated forecast would be far from zero.
+
+    With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
+    of neighbours is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a
+    calibrated forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`:
+    the squared bias of averaging plus the variance of the labels.
+    """
+    (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
+    rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
+    points, scaled = kernel.forecast_[rows], kernel._points / bandwidth
+    log_kernel = np.log(np.maximum(kernel._points[rows], _TINY)) @ scaled.T
+    log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
+    log_kernel += np.log(kernel.weight_)
+    log_kernel[np.arange(len(rows)), rows] = -np.inf
+    share = softmax(log_kernel, axis=1)
+    square = np.sum(share**2, axis=1)
+    moved = np.sum((share @ kernel.forecast_ - points) ** 2, axis=1)
+    uncertainty = 1 - np.sum(points**2, axis=1)
+    error = float(np.mean(moved + uncertainty * square))
+    if error > _TOO_FAR * float(np.mean(uncertainty)):
         warnings.warn(
-            f"A kernel average here uses {neighbours:.3g} effective neighbours (median; "
+            f"A kernel average here uses {np.median(1 / square):.3g} effective neighbours (median; "
             f"{n_samples} samples of {n_columns} columns, bandwidth {bandwidth:.2g}): even a "
-            f"calibrated forecast would have a Brier calibration error of about {charge:.2g}."
+            f"calibrated forecast would have a Brier calibration error of about {error:.2g}."
             " Use the default smoother, notion='classwise' or 'top_label', or, where the bandwidth "
             "was not chosen by it, DirichletKernel('risk').",
             UserWarning,
             stacklevel=3,
         )
-
-
-def _count_neighbours(forecast, spread, weight, bandwidth, rng):
-    r"""Median effective neighbours, error of a calibrated forecast, and its uncertainty.
-
-    With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
-    is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a calibrated
-    forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`: the squared
-    bias of averaging plus the variance of the labels.
-    """
-    n_samples, n_columns = forecast.shape
-    rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
-    points, scaled = forecast[rows], spread / bandwidth
-    log_kernel = np.log(np.maximum(spread[rows], _TINY)) @ scaled.T
-    log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
-    log_kernel += np.log(weight)
-    log_kernel[np.arange(len(rows)), rows] = -np.inf
-    share = softmax(log_kernel, axis=1)
-    square = np.sum(share**2, axis=1)
-    moved = np.sum((share @ forecast - points) ** 2, axis=1)
-    uncertainty = 1 - np.sum(points**2, axis=1)
-    charge = np.mean(moved + uncertainty * square)
-    return float(np.median(1 / square)), float(charge), float(np.mean(uncertainty))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.types import ArrayLike
-from skcalib.smoothers._base import Smoother
+from skcalib.smoothers._base import Smoother, check_at_least_two, free_columns
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory
 _SAME = 1e-12  # distances that differ by no more are equal, as rounding separates them
@@ -74,17 +74,16 @@ class NearestNeighborsSmoother(Smoother):
                 f"{shown(self.n_neighbors)}."
             )
         self.n_neighbors_ = min(wanted, max(1, n_samples - 1))
-        # Two columns are redundant, and a tree over one coordinate is fast.
-        points, inverse = np.unique(self._coordinates(self.forecast_), axis=0, return_inverse=True)
+        # A tree over one coordinate is fast.
+        points, inverse = np.unique(free_columns(self.forecast_), axis=0, return_inverse=True)
         self._point, self._count = inverse.ravel(), np.bincount(inverse.ravel())
         self._index = NearestNeighbors().fit(points)
         return self
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the nearest *other* samples."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         return self._average(self.forecast_, flat, leave_out=True).reshape(values.shape)
 
@@ -98,15 +97,11 @@ class NearestNeighborsSmoother(Smoother):
         target = self.target_.reshape(len(self.target_), -1)
         return self._average(np.asarray(forecast, dtype=np.float64), target)
 
-    @staticmethod
-    def _coordinates(forecast):
-        return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
-
     def _average(self, points, values, leave_out=False):
         """Weighted means of values (n, C) over the nearest samples."""
         weighted = np.column_stack([self.weight_[:, None] * values, self.weight_])
         sums = np.column_stack([np.bincount(self._point, column) for column in weighted.T])
-        points = self._coordinates(points)
+        points = free_columns(points)
         out = np.empty((len(points), values.shape[1]))
         nearest = min(self.n_neighbors_ + 1 + leave_out, len(sums))
         todo = np.arange(len(points))

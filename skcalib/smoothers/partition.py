@@ -26,7 +26,13 @@ from skcalib._util.ties import (
 )
 from skcalib._util.types import ArrayLike, BinCount, Bins
 from skcalib._util.validation import check_count, number_of_samples
-from skcalib.smoothers._base import Smoother, check_folds, cross_predict
+from skcalib.smoothers._base import (
+    Smoother,
+    check_at_least_two,
+    check_folds,
+    cross_predict,
+    free_columns,
+)
 from skcalib.stats.bins import parse_bins
 
 _ROUNDING = 1e-5  # of the sums of targets
@@ -86,11 +92,9 @@ class PartitionSmoother(Smoother):
 
     def cell_means(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over each cell, shape (n_cells_, C)."""
-        check_is_fitted(self)
         values = self._values(values)
         flat = values.reshape(len(values), -1)
-        sums = [np.bincount(self.cells_, self.weight_ * column) for column in flat.T]
-        return np.stack(sums, axis=1) / self.mass_[:, None]
+        return _cell_sums(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
 
     def label_means(self, column: np.ndarray, n_columns: int) -> np.ndarray:
         """The `cell_means` (n_cells_, n_columns) of one-hot rows, from the column of each (n,)."""
@@ -101,15 +105,13 @@ class PartitionSmoother(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the cell of each forecast: a projection."""
-        check_is_fitted(self)
         values = self._values(values)
         return self.cell_means(values)[self.cells_].reshape(values.shape)
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the *other* samples of the cell, or over all others if none."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         result = np.empty_like(flat)
         todo = np.ones(len(flat), dtype=bool)
@@ -130,8 +132,6 @@ class PartitionSmoother(Smoother):
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Mean of the fitted target over the cell of each new forecast."""
-        check_is_fitted(self)
-        forecast = np.asarray(forecast, dtype=np.float64)
         return self.cell_means()[self.assign(forecast)]
 
     def assign(self, forecast: np.ndarray) -> np.ndarray:
@@ -143,7 +143,8 @@ class PartitionSmoother(Smoother):
         cells = first[inverse.ravel()[self.n_cells_ :]]
         new = cells >= self.n_cells_
         if new.any():
-            cells[new] = _nearest(forecast[new], self.cell_means(self.forecast_))
+            neighbors = NearestNeighbors(n_neighbors=1).fit(self.cell_means(self.forecast_))
+            cells[new] = neighbors.kneighbors(forecast[new], return_distance=False)[:, 0]
         return cells
 
     def _write(self, add, x):
@@ -168,16 +169,6 @@ def _distinct(keys):
 
 def _cell_sums(cells, values):
     return np.stack([np.bincount(cells, column) for column in values.T], axis=1)
-
-
-def _nearest(points, centres):
-    neighbors = NearestNeighbors(n_neighbors=1).fit(centres)
-    return neighbors.kneighbors(points, return_distance=False)[:, 0]
-
-
-def _bin_coordinates(forecast):
-    """Columns that bins cut: the second for K = 2, where the first is redundant, else all."""
-    return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
 
 
 class UniformBins(PartitionSmoother):
@@ -226,7 +217,7 @@ class UniformBins(PartitionSmoother):
 
     def _cell_keys(self, forecast):
         ends = bin_ends(split_centre(self.edges_))
-        return np.searchsorted(ends, _bin_coordinates(forecast), side="left")
+        return np.searchsorted(ends, free_columns(forecast), side="left")
 
 
 def quantile_cuts(
@@ -303,12 +294,12 @@ class QuantileBins(PartitionSmoother):
             raise ValueError(
                 "Bins of equal mass have edges of their own: give edges to UniformBins."
             )
-        columns = _bin_coordinates(forecast).T
+        columns = free_columns(forecast).T
         centre = 0.5 if forecast.shape[1] > 1 else np.inf  # one column: a score without an end
         self.edges_ = [quantile_cuts(column, bins, self._count, centre) for column in columns]
 
     def _cell_keys(self, forecast):
-        columns = _bin_coordinates(forecast).T
+        columns = free_columns(forecast).T
         pairs = zip(self.edges_, columns, strict=True)
         return np.stack([np.searchsorted(bin_ends(e), c, side="left") for e, c in pairs], axis=1)
 
@@ -335,10 +326,10 @@ class LevelSets(PartitionSmoother):
     """
 
     def _fit_cells(self, forecast):
-        self.levels_ = np.unique(_bin_coordinates(forecast), axis=0)
+        self.levels_ = np.unique(free_columns(forecast), axis=0)
 
     def _cell_keys(self, forecast):
-        stacked = np.concatenate([self.levels_, _bin_coordinates(forecast)])
+        stacked = np.concatenate([self.levels_, free_columns(forecast)])
         stacked = np.column_stack([merge_ties(column) for column in stacked.T])
         _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
         # A new value of the forecast gets a new key, beyond the fitted levels.
@@ -563,7 +554,6 @@ class IsotonicSmoother(PartitionSmoother):
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Curves fitted on the other folds, at each sample; all folds share one sort."""
-        check_is_fitted(self)
         values = self._values(values)
         order = np.argsort(self.forecast_[:, 1], kind="stable")
         folds = []
@@ -573,8 +563,9 @@ class IsotonicSmoother(PartitionSmoother):
             held_out = held_out[order]
             folds.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
         smoothed = np.empty_like(values)
-        rows = self.forecast_[order], values[order], self.weight_[order]
-        smoothed[order] = cross_predict(*rows, self._refit, folds)
+        smoothed[order] = cross_predict(
+            self.forecast_[order], values[order], self.weight_[order], self._refit, folds
+        )
         return smoothed
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:

@@ -63,8 +63,14 @@ class SquaredNorm:
             plain = max(signal - noise2 / 2, 0.0) / estimate
             variance = noise2 + between * estimate**2 + 4 * estimate * np.array([slope, plain])
             padding = float(np.sqrt(variance[0] / variance[1]))
-        found = (estimate, noise2, noise3, slope, between, padding)
-        return cls(*map(float, found))
+        return cls(
+            float(estimate),
+            float(noise2),
+            float(noise3),
+            float(slope),
+            float(between),
+            float(padding),
+        )
 
     @property
     def standard_error(self) -> float:

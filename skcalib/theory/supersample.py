@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import (
     ArrayLike,
@@ -23,7 +23,7 @@ from skcalib._util.types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._util.validation import check_count, check_indices, look_up, take_rows
+from skcalib._util.validation import check_count, check_indices, take_rows
 from skcalib.data.labels import check_classes, check_y, one_hot, unique_labels
 from skcalib.data.notions import Auto
 from skcalib.errors import calibration_error
@@ -223,7 +223,7 @@ def evaluate_supersample(
     n_supersamples = check_count(n_supersamples, "n_supersamples")
     n_draws = check_count(n_draws, "n_draws")
     n_pairs = _check_pairs(n_pairs, len(y))
-    look_up(strategy, STRATEGIES, "strategy")
+    check_choice(strategy, "strategy", choices=STRATEGIES)
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         n_bins = BIN_RULES[n_bins](n_pairs)
     n_bins = check_count(n_bins, "n_bins", kind="'auto', 'cube_root' or a whole number")

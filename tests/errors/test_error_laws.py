@@ -81,9 +81,9 @@ OF_WEIGHTS = {
 def test_notions_are_means_and_sums_of_binary_problems(name, multiclass):
     y, proba = multiclass[0], 0.98 * multiclass[1] + 0.02 / 3  # so that the log loss is finite
     error, right = WITH_NOTIONS[name], y == proba.argmax(axis=1)
-    each = [error(y == k, proba[:, k]) for k in range(3)]
-    assert error(y, proba, notion="classwise") == pytest.approx(np.mean(each), rel=1e-9)
-    assert error(y, proba, notion=Classwise("sum")) == pytest.approx(np.sum(each), rel=1e-9)
+    errors = [error(y == k, proba[:, k]) for k in range(3)]
+    assert error(y, proba, notion="classwise") == pytest.approx(np.mean(errors), rel=1e-9)
+    assert error(y, proba, notion=Classwise("sum")) == pytest.approx(np.sum(errors), rel=1e-9)
     top = error(y, proba, notion="top_label")
     assert top == pytest.approx(error(right, proba.max(axis=1)), rel=1e-6)
 
@@ -95,8 +95,8 @@ def test_whole_weights_are_repetitions(name, multiclass):
     rows = np.repeat(np.arange(len(y)), weight)
     notions = ["top_label", "classwise"] if name in WITH_NOTIONS else [None]
     for options in ({} if notion is None else {"notion": notion} for notion in notions):
-        found = error(y, proba, sample_weight=weight, **options)
-        assert found == pytest.approx(error(y[rows], proba[rows], **options), rel=1e-7)
+        weighted = error(y, proba, sample_weight=weight, **options)
+        assert weighted == pytest.approx(error(y[rows], proba[rows], **options), rel=1e-7)
 
 
 @pytest.mark.parametrize("name", ["kde", "kde, scott", "smooth", *OF_ANY_NOTION, *AVERAGED])
@@ -144,9 +144,9 @@ def test_bias_of_calibrated_forecasts(name):
     for n_samples, n_sets in sets.items():
         forecasts = rng.random((n_sets, n_samples))
         labels = rng.random(forecasts.shape) < forecasts
-        found = np.array([*map(WITH_NOTIONS[name], labels, forecasts)]) / law(n_samples)
-        room = 3 * found.std() / np.sqrt(n_sets) if "kde" in name else 0
-        assert found.min() >= 0 and low - room < found.mean() < high + room
+        bias = np.array([*map(WITH_NOTIONS[name], labels, forecasts)]) / law(n_samples)
+        room = 3 * bias.std() / np.sqrt(n_sets) if "kde" in name else 0
+        assert bias.min() >= 0 and low - room < bias.mean() < high + room
 
 
 PLACES = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
@@ -202,7 +202,7 @@ REFUSED = {
         ("TopK.k=2. gives 3 columns: use notion='top_label'", {"notion": TopK(2)}),
         ("at least 39 for a band of level 0.95", {"n_resamples": 38}),
     ],
-    s.smooth_calibration_error: [(BANDWIDTH, {"bandwidth": one}) for one in (1.5, 1e-5)],
+    s.smooth_calibration_error: [(BANDWIDTH, {"bandwidth": width}) for width in (1.5, 1e-5)],
     s.proper_calibration_error: [
         ("a distance without a loss, which only method='direct'", {"loss": Lp(1)})
     ],

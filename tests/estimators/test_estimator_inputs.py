@@ -42,8 +42,8 @@ def same(found, expected, **tolerance):
         np.testing.assert_allclose(found[name], value, **(tolerance or CLOSE))
 
 
-def fit(estimator, X, y, *weight):
-    return clone(estimator).fit(X, y, *weight)
+def fit(estimator, X, y, **weights):
+    return clone(estimator).fit(X, y, **weights)
 
 
 @cache
@@ -176,11 +176,11 @@ def test_booleans_are_labels():
 def test_columns_of_labels_and_weights(which, tmp_path):
     estimator, kind, X, y, _ = baseline(which)
     weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
-    given = () if isinstance(estimator, s.CrossFitProba) else (weight,)
-    expected = answers(fit(estimator, X, y, *given), X)
+    given = {} if isinstance(estimator, s.CrossFitProba) else {"sample_weight": weight}
+    expected = answers(fit(estimator, X, y, **given), X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataConversionWarning)  # says that a column was taken
-        same(answers(fit(estimator, X, y[:, None], *given), X), expected)
+        same(answers(fit(estimator, X, y[:, None], **given), X), expected)
     if given:
         mapped = memory_map(weight, tmp_path)
         forms = [weight.tolist(), pd.Series(weight), pl.Series(weight), weight[:, None], mapped]
@@ -188,7 +188,7 @@ def test_columns_of_labels_and_weights(which, tmp_path):
         # They are read at one door: three for each estimator, and each for many of them.
         few = 1 if kind == "features" else 3
         for form in (forms * 2)[which % 7 :: 3][:few]:
-            same(answers(fit(estimator, X, y, form), X), expected)
+            same(answers(fit(estimator, X, y, sample_weight=form), X), expected)
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
@@ -221,15 +221,15 @@ def test_nothing_passed_in_is_modified(estimator, kind):
     weight = np.linspace(0.5, 2, len(y))
     weight[5] = 0  # this sample is dropped
     crossfit = isinstance(estimator, s.CrossFitProba)
-    arguments = [X, y] if crossfit else [X, y, weight]
+    arguments = {"X": X, "y": y} | ({} if crossfit else {"sample_weight": weight})
     for order in "CF" if kind == "proba" else "C":
-        given = [np.array(a, order=order) for a in arguments]
-        fitted = fit(estimator, *given)
-        answers(fitted, given[0])
+        given = {name: np.array(values, order=order) for name, values in arguments.items()}
+        fitted = fit(estimator, **given)
+        answers(fitted, given["X"])
         if crossfit:
-            fitted.fit_transform(*given)
-        for one, other in zip(given, arguments, strict=True):
-            np.testing.assert_array_equal(one, other)
+            fitted.fit_transform(**given)
+        for name, values in arguments.items():
+            np.testing.assert_array_equal(given[name], values)
     frame = pd.DataFrame(X).add_prefix("x")
     kept = frame.copy()
     fit(estimator, frame, pd.Series(y))
@@ -404,7 +404,7 @@ def test_hostile_forecasts_to_the_grouping_loss(loss, partitioner, problem, noti
     X = np.random.default_rng(seed).choice(values, size=(len(y), 3))
     options = {"loss": loss, "notion": notion, "partitioner": partitioner, "swap": swap}
     estimator = s.GroupingLossEstimator(labels=range(P.shape[1]), n_permutations=5, **options)
-    if finite_or_refused(lambda: estimator.fit(X, y, weight, y_proba=P)) is not None:
+    if finite_or_refused(lambda: estimator.fit(X, y, P, weight)) is not None:
         found = answers(estimator, None)
         assert np.isnan(found.pop("binned_epistemic_bound_"))  # documented: of "partition" only
         assert not any(np.isnan(value).any() for value in found.values()), found

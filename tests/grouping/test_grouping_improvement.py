@@ -32,7 +32,7 @@ def test_numbers_are_those_of_the_parts(data):
     assert (found.gain.estimate, found.gain.pvalue) == (gain.estimate, gain.pvalue)
     kept = weight > 0
     bound = GroupingLossEstimator(swap=True)
-    bound.fit(X[kept], y[kept], weight[kept], y_proba=after[kept])
+    bound.fit(X[kept], y[kept], after[kept], weight[kept])
     assert found.grouping_after.estimate == bound.grouping_loss_
     assert found.pvalue_after == bound.pvalue_
 

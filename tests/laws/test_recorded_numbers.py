@@ -128,7 +128,7 @@ def smoothed(smoother, options, y, P, X, weight):
 
 def grouped(options, y, P, X, weight):
     found = s.GroupingLossEstimator(**{"n_permutations": 20, "random_state": 0} | options)
-    return answers(found.fit(X, y, weight, y_proba=P), None), found.regions_
+    return answers(found.fit(X, y, P, weight), None), found.regions_
 
 
 def estimated(options, y, P, X, weight):
@@ -321,9 +321,9 @@ def regions(y, P, X, weight):
         estimator(method="risk", partitioner=Ridge()).fit(X, y, y_proba=P),
         estimator(method="risk", partitioner=LogisticRegression()).fit(X, y, y_proba=P),
         estimator(method="partition", swap=True).fit(X, y, y_proba=P, groups=clusters),
-        estimator(method="partition", partitioner="kmeans").fit(X, y, weight, y_proba=P),
+        estimator(method="partition", partitioner="kmeans").fit(X, y, P, weight),
         estimator(method="partition", partitioner="stump").fit(missing, y, y_proba=P),
-        estimator(strategy="uniform").fit(X, y, weight, y_proba=P),
+        estimator(strategy="uniform").fit(X, y, P, weight),
         estimator().fit(X, y, y_proba=P, regions=words),
         estimator(n_jobs=2).fit(frame[["number", "count"]], y, y_proba=P),
     ]
@@ -470,7 +470,7 @@ LIMITS = {
     "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers.beta_sums": {"_PAIRS": 1000},
     "smoothers.dirichlet_sums": {"_MANY": 500},
-    "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
+    "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
     "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},

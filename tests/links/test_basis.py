@@ -20,7 +20,7 @@ def subsets(n_classes, by_class):
     groups = BY_CLASS if by_class else COMMON
     if n_classes == 2:
         groups = "slope", "bias", "class_slopes", "curve", "curve_high"
-    return [None, ("slope",), *((two, one) for one, two in pairwise(groups))]
+    return [None, ("slope",), *((two, first) for first, two in pairwise(groups))]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ EVERY = [(*case, names) for case in CASES for names in subsets(*case)]
 
 
 @pytest.fixture
-def data(forecasts):
+def weighted_forecasts(forecasts):
     """Forecasts with ties and exact zeros and ones, and weights."""
 
     def make(n_classes, n_samples=110, seed=0):
@@ -62,45 +62,45 @@ def every_value_is_kept(monkeypatch):
 
 
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
-def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
+def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, weighted_forecasts):
     """Every sum of a block, for any groups, at probabilities other than the forecasts."""
-    forecast, weight = data(n_classes)
+    forecast, weight = weighted_forecasts(n_classes)
     basis, rng = fit(forecast, weight, by_class), np.random.default_rng(1)
     names = tuple(basis.groups) if names is None else names
     g, block = dense_directions(basis, forecast, names), basis(forecast, names)
     n, k, j = g.shape
     p, q = softmax(rng.normal(size=(n, k)), axis=1), rng.normal(size=(n, k))
     theta, matrix = rng.normal(size=j), rng.normal(size=(j, j))
-    each = rng.normal(size=(n, j))
+    thetas = rng.normal(size=(n, j))
     matrix = matrix + matrix.T
     h, mean = tangents(p, g), np.einsum("ik,ikj->ij", p, g)
-    own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
+    information = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
     several = np.stack([q, p * q])
-    for found, expected in (
+    for value, expected in (
         (block.values(), g[:, 1:] if k == 2 else g),
         (block.logits(theta), block.log + g @ theta),
-        (block.changes(each), np.einsum("ikj,ij->ik", g, each)),
+        (block.changes(thetas), np.einsum("ikj,ij->ik", g, thetas)),
         (block.project(q), np.einsum("ik,ikj->ij", q, g)),
         (block.total(q), np.einsum("ik,ikj->j", q, g)),
         (block.total(several), np.einsum("rik,ikj->rj", several, g)),
-        (block.information(p, weight), np.einsum("i,ijl->jl", weight, own)),
-        (block.information_diagonal(p, weight), np.einsum("i,ijj->j", weight, own)),
-        (block.leverage(p, matrix), np.einsum("ijl,jl->i", own, matrix)),
+        (block.information(p, weight), np.einsum("i,ijl->jl", weight, information)),
+        (block.information_diagonal(p, weight), np.einsum("i,ijj->j", weight, information)),
+        (block.leverage(p, matrix), np.einsum("ijl,jl->i", information, matrix)),
         (block.tangent_project(p, q), np.einsum("ikj,ik->ij", h, q)),
         (block.tangent_gram(p, weight), np.einsum("i,ikj,ikl->jl", weight, h, h)),
         (block.tangent_squares(p, matrix), np.einsum("ikj,jl,ikl->i", h, matrix, h)),
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+        np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
-def test_every_direction_has_unit_mean_information(n_classes, by_class, data):
+def test_every_direction_has_unit_mean_information(n_classes, by_class, weighted_forecasts):
     """At the forecasts, under the weights; from dense arrays."""
-    forecast, weight = data(n_classes)
+    forecast, weight = weighted_forecasts(n_classes)
     basis = fit(forecast, weight, by_class)
     g = dense_directions(basis, forecast)
-    each = np.einsum("ikj,ikj->ij", g, tangents(np.exp(basis.log_proba(forecast)), g))
-    np.testing.assert_allclose(weight @ each / weight.sum(), 1, rtol=1e-9)
+    information = np.einsum("ikj,ikj->ij", g, tangents(np.exp(basis.log_proba(forecast)), g))
+    np.testing.assert_allclose(weight @ information / weight.sum(), 1, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [3, 5, 10])
@@ -116,17 +116,17 @@ def test_directions_without_information_are_not_blown_up(n_classes):
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
-def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch):
+def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecasts, monkeypatch):
     """Blocks of one sample, of some and of all; kept, and computed again."""
-    forecast, weight = data(n_classes)
+    forecast, weight = weighted_forecasts(n_classes)
     rng = np.random.default_rng(2)
     basis = fit(forecast, weight, by_class)
     theta, q = rng.normal(size=len(basis.scale)), rng.normal(size=forecast.shape)
     names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
-    found = []
-    for entries, kept in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
+    sums = []
+    for entries, kept_entries in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
         monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", entries)
-        monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
+        monkeypatch.setattr("skcalib.links.basis._KEPT", kept_entries)
         basis = fit(forecast, weight, by_class)
         directions, some = Directions(basis, forecast), basis.select(names)
         parts = list(directions)
@@ -136,15 +136,15 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
         for part in [directions.of(names)] * 2:  # it can be read twice
             few = sum(block.total(q[rows]) for rows, block in part)
             np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
-        found.append(np.concatenate([logits.ravel(), total, basis.scale]))
-    for one in found[1:]:
-        np.testing.assert_allclose(one, found[0], rtol=1e-9, atol=1e-9)
+        sums.append(np.concatenate([logits.ravel(), total, basis.scale]))
+    for other_sums in sums[1:]:
+        np.testing.assert_allclose(other_sums, sums[0], rtol=1e-9, atol=1e-9)
 
 
-def test_directions_of_two_classes(data, monkeypatch):
+def test_directions_of_two_classes(weighted_forecasts, monkeypatch):
     """The log odds, a constant, the sum of both logs, and Legendre polynomials of the place."""
     every_value_is_kept(monkeypatch)
-    forecast, weight = data(2)
+    forecast, weight = weighted_forecasts(2)
     basis = fit(forecast, weight, False)
     g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     odds = log[:, 1] - log[:, 0]
@@ -155,14 +155,16 @@ def test_directions_of_two_classes(data, monkeypatch):
     assert not g[:, 0].any()
     assert set(basis.groups) == set(expected)
     for name, value in expected.items():
-        found = g[:, 1, basis.groups[name]]
-        np.testing.assert_allclose(found, value.reshape(found.shape), rtol=1e-8, atol=1e-8)
+        directions = g[:, 1, basis.groups[name]]
+        np.testing.assert_allclose(
+            directions, value.reshape(directions.shape), rtol=1e-8, atol=1e-8
+        )
 
 
-def test_directions_of_more_classes(data, monkeypatch):
+def test_directions_of_more_classes(weighted_forecasts, monkeypatch):
     """A temperature, functions of centred logits, contrasts, and polynomials of log odds."""
     every_value_is_kept(monkeypatch)
-    forecast, weight = data(4)
+    forecast, weight = weighted_forecasts(4)
     basis = fit(forecast, weight, True)
     g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     p, n, rows = np.exp(log), len(log), np.arange(len(log))
@@ -174,8 +176,8 @@ def test_directions_of_more_classes(data, monkeypatch):
     shared = legvander(2 * place - 1, basis.degree).reshape(n, 4, -1)[:, :, 2:]
     column = log.argmax(axis=1)
     top = np.zeros((n, 4, basis.degree + 1))
-    own = odds[rows, column]
-    u = reached(own, mass[rows, column], own)
+    top_odds = odds[rows, column]
+    u = reached(top_odds, mass[rows, column], top_odds)
     top[rows, column] = legvander(2 * u - 1, basis.degree)
     expected = {
         "slope": log[:, :, None],
@@ -194,31 +196,33 @@ def test_directions_of_more_classes(data, monkeypatch):
         np.testing.assert_allclose(here[0].sum(axis=0), 0, atol=1e-12)
         assert not confusion[column != j][:, :, j].any()
     for name, value in expected.items():
-        found = g[:, :, basis.groups[name]]
-        np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7, err_msg=name)
+        directions = g[:, :, basis.groups[name]]
+        np.testing.assert_allclose(directions, value, rtol=1e-7, atol=1e-7, err_msg=name)
     contrasts = g[:, :, basis.groups["bias"]]
     np.testing.assert_allclose(contrasts, contrasts[:1] + 0 * contrasts, atol=1e-12)
     np.testing.assert_allclose(contrasts[0].sum(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(contrasts[0].T @ contrasts[0], np.eye(3), atol=1e-12)
-    found = g[:, :, basis.groups["class_slopes"]]
-    np.testing.assert_allclose(found, contrasts * log[:, :, None], rtol=1e-8, atol=1e-10)
+    directions = g[:, :, basis.groups["class_slopes"]]
+    np.testing.assert_allclose(directions, contrasts * log[:, :, None], rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("size", "degree"), [(2, 6), (100, 6), (300, 7), (1000, 10), (3000, 14), (4000, 15), (1e7, 15)]
 )
-def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree, data):
+def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(
+    size, degree, weighted_forecasts
+):
     cases = (2, "curve", 4, degree), (3, "top", 5, degree + 1), (3, "shared", 4, degree - 1)
     for n_classes, name, low, high in cases:
-        basis = fit(*data(n_classes), True, size=size)
-        first, rest = (basis.groups[group] for group in (name, f"{name}_high"))
+        basis = fit(*weighted_forecasts(n_classes), True, size=size)
+        first, high_degrees = (basis.groups[group] for group in (name, f"{name}_high"))
         assert basis.degree == degree
-        assert (first.stop - first.start, rest.stop - first.start) == (low, high)
+        assert (first.stop - first.start, high_degrees.stop - first.start) == (low, high)
 
 
-def test_the_detection_limit_replaces_zeros_only(data):
+def test_the_detection_limit_replaces_zeros_only(weighted_forecasts):
     """Half of the smallest positive forecast, up to the renormalisation of the row."""
-    forecast, weight = data(3)
+    forecast, weight = weighted_forecasts(3)
     basis = fit(forecast, weight, True)
     smallest = forecast[forecast > 0].min()
     assert basis.limit == smallest / 2

@@ -67,24 +67,24 @@ def test_heavy_tails_become_those_of_logits(name, n_classes):
 @pytest.mark.parametrize("name", HEAVY)
 def test_the_names_of_the_classes_do_not_matter(name, n_classes):
     columns = columns_of(HEAVY[name](Z), n_classes)
-    one, other = LogitScale.of(columns), LogitScale.of(columns[:, ::-1])
-    found = other.logits(columns[:, ::-1])[:, ::-1]
-    np.testing.assert_allclose(found, one.logits(columns), rtol=1e-9, atol=1e-9)
+    scale, reversed_scale = LogitScale.of(columns), LogitScale.of(columns[:, ::-1])
+    logits = reversed_scale.logits(columns[:, ::-1])[:, ::-1]
+    np.testing.assert_allclose(logits, scale.logits(columns), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("scale", [1e-280, 1e-6, 7.0, 1e9, 1e280])
 def test_the_scale_cancels(scale, n_classes):
     columns = columns_of(HEAVY["sinh 5"](Z), n_classes)
-    one, other = LogitScale.of(columns), LogitScale.of(scale * columns)
-    found = other.logits(scale * columns)
-    np.testing.assert_allclose(found, one.logits(columns), rtol=1e-9, atol=1e-9)
+    original, scaled = LogitScale.of(columns), LogitScale.of(scale * columns)
+    logits = scaled.logits(scale * columns)
+    np.testing.assert_allclose(logits, original.logits(columns), rtol=1e-9, atol=1e-9)
 
 
 def test_logits_keep_the_predicted_class():
     columns = columns_of(np.exp(5 * Z) - 40, 2)
-    found = in_units(columns, *logit_unit(columns))
-    np.testing.assert_array_equal(np.sign(np.diff(found)), np.sign(np.diff(columns)))
+    logits = in_units(columns, *logit_unit(columns))
+    np.testing.assert_array_equal(np.sign(np.diff(logits)), np.sign(np.diff(columns)))
     ordinary = columns / 1e6  # of a unit that is left as it is
     assert logit_unit(ordinary) == (1, None)
 
@@ -109,10 +109,10 @@ FEW = np.where(np.arange(N_SCALED) < 2, 1.0, 0.0)[:, None] * COLUMNS[2]
 @pytest.mark.parametrize("scale", [1e-300, 1e-6, 3.0, 1e9, 1e305])
 def test_the_scale_of_ordinary_columns_cancels(n_classes, scale):
     columns = COLUMNS[n_classes]
-    one, other = LogitScale.of(columns), LogitScale.of(scale * columns)
-    assert other.unit == pytest.approx(scale * one.unit, rel=1e-12, abs=0)
-    found = other.logits(scale * columns)
-    np.testing.assert_allclose(found, one.logits(columns), rtol=1e-9, atol=1e-9)
+    original, scaled = LogitScale.of(columns), LogitScale.of(scale * columns)
+    assert scaled.unit == pytest.approx(scale * original.unit, rel=1e-12, abs=0)
+    logits = scaled.logits(scale * columns)
+    np.testing.assert_allclose(logits, original.logits(columns), rtol=1e-9, atol=1e-9)
 
 
 def test_the_unit_is_that_of_the_logistic_law():
@@ -142,18 +142,18 @@ def test_values_far_from_0_are_moved(sign):
 )
 def test_strange_values(columns, largest):
     scale = LogitScale.of(columns)
-    found = scale.logits(columns)
-    assert np.isfinite(found).all() and scale.unit > 0
-    assert np.quantile(np.abs(found), 0.98, method="inverted_cdf") <= largest
+    logits = scale.logits(columns)
+    assert np.isfinite(logits).all() and scale.unit > 0
+    assert np.quantile(np.abs(logits), 0.98, method="inverted_cdf") <= largest
     if np.ptp(columns) > 1e-100:
-        assert np.abs(found[3:] if columns is OUTLIERS else found).max() > 1
+        assert np.abs(logits[3:] if columns is OUTLIERS else logits).max() > 1
 
 
 def test_one_scale_after_another():
     first, second = LogitScale(3.0, np.array([1.0, -1.0])), LogitScale(0.2, np.array([0.0, 2.0]))
-    found = second.after(first).logits(COLUMNS[2])
+    logits = second.after(first).logits(COLUMNS[2])
     expected = second.logits(first.logits(COLUMNS[2]))
-    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-12)
+    np.testing.assert_allclose(np.diff(logits), np.diff(expected), rtol=1e-12)
 
 
 def test_unknown_columns():
@@ -179,7 +179,7 @@ def test_units_of_logits():
 
 def test_large_differences_are_compressed():
     far = np.array([[0.0, -800.0, -900.0], [0.0, -1.7e308, 1.7e308], [1e5, 1e5 - 3, 1e5 - 700]])
-    found = in_units(far, 1.0)
-    np.testing.assert_allclose(found[0], [0, -700 - np.log(101), -700 - np.log(201)])
-    np.testing.assert_array_equal(found[2], far[2])
-    assert found[1].argsort().tolist() == [1, 0, 2] and np.diff(np.sort(found[1]))[1] > 700
+    logits = in_units(far, 1.0)
+    np.testing.assert_allclose(logits[0], [0, -700 - np.log(101), -700 - np.log(201)])
+    np.testing.assert_array_equal(logits[2], far[2])
+    assert logits[1].argsort().tolist() == [1, 0, 2] and np.diff(np.sort(logits[1]))[1] > 700

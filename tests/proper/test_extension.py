@@ -3,6 +3,7 @@
 import itertools
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,6 +47,13 @@ def solved(y, forecast):
     return AveragedProblem.of(problem_of(y, forecast))
 
 
+def cells_of(forecast, **options):
+    n_samples = len(forecast)
+    share, average = np.full(n_samples, 1 / n_samples), SimpleNamespace(size=float(n_samples))
+    problem = SimpleNamespace(forecast=forecast, share=share, average=average)
+    return residual_tests.NestedCells(problem, **options)
+
+
 def test_the_sum_over_one_problem_is_its_mean():
     problem = solved(*stepped(4000, 0)[:2])
     one, other = (
@@ -61,15 +69,13 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
     """They reach into the tails: half of an equal share of the samples, or of the information."""
     rng = np.random.default_rng(0)
     s = expit(rng.normal(-6, 2, 4000))
-    cells = residual_tests._NestedCells(
-        np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0
-    )
+    cells = cells_of(np.column_stack([1 - s, s]))
     code = cells.at(16)
     mass = np.bincount(code) / 4000 + np.bincount(code, s * (1 - s)) / np.sum(s * (1 - s))
     np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
     forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
     forecast[:, -1] = np.round(1 - forecast[:, :-1].sum(axis=1), 2)
-    cells = residual_tests._NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0, pairs=pairs)
+    cells = cells_of(forecast, pairs=pairs)
     assert len(cells.levels) > 2 and all(b == 2 * a for a, b in itertools.pairwise(cells.levels))
     key = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1) + 10 * forecast.argmax(axis=1)
     if pairs:  # of equal forecasts the first class counts
@@ -210,7 +216,7 @@ def test_dense_directions_are_centred_within_cells(make, loss):
     problem = solved(y, forecast)
     one = problem.tested
     level = one.test.cells.levels[0]
-    found = (BrierDirections if loss == "brier" else LogDirections)(problem, one, level)
+    found = (BrierDirections if loss == "brier" else LogDirections)(problem, level)
     share, within, cells, own, residual = dense_norm(problem, one, level, loss)
     if loss == "brier":
         mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(own)
@@ -236,7 +242,7 @@ def test_noise_without_cells(make):
     """That of the residuals of the map, which are not centred, on dense directions only."""
     problem = solved(*make(3000, 3)[:2])
     one = problem.tested
-    found = BrierDirections(problem, one, 0)
+    found = BrierDirections(problem, 0)
     for rows, block in found.blocks:
         of_cells, dense, _ = found.noise(rows, block)
         x = found._values(rows, block)[0]
@@ -351,7 +357,7 @@ def test_shifts_find_what_no_map_has():
     for seed in range(3):
         y, forecast, posterior = cyclic(10_000, seed)
         problem, truth = solved(y, forecast), Brier().divergence(posterior, forecast).mean()
-        found = problem.errors(Brier()).mean(), problem.of_maps(Brier(), 0).mean()
+        found = problem.errors(Brier()).mean(), problem.map_errors(Brier()).mean()
         squared += (np.array(found) - truth) ** 2
     assert squared[0] < squared[1] / 2
 
@@ -364,10 +370,10 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monk
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.ones(3), 600)
         problem = solved(labels_from(forecast, rng), forecast)
-        cells = residual_tests._NestedCells(forecast, problem.share, 600.0, pairs=True)
+        cells = residual_tests.NestedCells(problem, pairs=True)
         for k, needed in enumerate((0, 4)):
-            (sums,) = residual_tests._residual_sums([cells], problem, forecast)
-            test = residual_tests._ResidualTest(cells, problem, forecast, sums, [])
+            (sums,) = residual_tests.residual_sums([cells], problem, forecast)
+            test = residual_tests.ResidualTest(cells, problem, forecast, sums, [])
             test.needed = needed
             one = replace(problem.tested, proba=forecast, test=test)
             found[seed, k] = one.missing(problem)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.errors.corp import IsotonicCurve, consistency_band
 from skcalib.proper import many_samples as module
-from skcalib.proper.many_samples import merged
+from skcalib.proper.many_samples import compress_rows
 
 
 def make(n_samples, spread, slope=0.6, seed=0):
@@ -27,13 +27,13 @@ def test_estimates_are_those_of_the_samples(monkeypatch, spread, loss):
     monkeypatch.setattr(module, "_CELLS", 1 << 10)  # so that cells hold several samples
     y, p, weight = make(20_000, spread)
     p[:20], y[:20] = 0.0, 0
-    assert len(merged(problem_of(y, p)).weight) == len(y)  # too few
+    assert len(compress_rows(problem_of(y, p)).weight) == len(y)  # too few
     found = []
     for many in (10**9, 10_000):
         monkeypatch.setattr(module, "_MANY", many)
         one = CalibrationErrorEstimator(loss=loss).fit(p, y, sample_weight=weight)
         found.append([one.calibration_error_, *one.confidence_interval_, one.refinement_])
-    assert len(merged(problem_of(y, p, weight)).weight) < 0.5 * len(y)
+    assert len(compress_rows(problem_of(y, p, weight)).weight) < 0.5 * len(y)
     for exact, (one, two) in zip((True, False, False, True), zip(*found, strict=True), strict=True):
         assert two == pytest.approx(one, rel=2e-2 if exact else 0.05)  # limits have other cells
     assert found[0] != found[1]
@@ -44,7 +44,7 @@ def test_sums_of_the_samples_are_kept(monkeypatch):
     y, p, weight = make(3000, 30.0)
     p[:3], p[3:6] = 0.0, 1.0
     one = problem_of(y, p, weight)
-    few = merged(one)
+    few = compress_rows(one)
     assert few.n_samples == 3000
     assert few.square.sum() == pytest.approx((weight**2).sum(), rel=1e-12)
     for name in ("forecast", "target"):
@@ -53,7 +53,7 @@ def test_sums_of_the_samples_are_kept(monkeypatch):
     for value in (0.0, 1.0):  # forecasts that are certain are not mixed with others
         here = few.forecast[:, 1] == value
         assert few.count[here].sum() == np.sum(p == value)
-    reverse = merged(problem_of(y[::-1], p[::-1], weight[::-1]))
+    reverse = compress_rows(problem_of(y[::-1], p[::-1], weight[::-1]))
     np.testing.assert_allclose(reverse.forecast, few.forecast, rtol=1e-12)
 
 
@@ -67,8 +67,8 @@ def test_problems_that_stay_as_they_are(monkeypatch):
     one = problem_of(y, p)
     soft = replace(one, labels_or_target=pairs(p))
     clusters = replace(one, cluster=np.arange(2000) // 2)
-    for other in (soft, clusters, merged(one)):
-        assert merged(other) is other
+    for other in (soft, clusters, compress_rows(one)):
+        assert compress_rows(other) is other
 
 
 def test_band_of_groups_is_that_of_single_scores(monkeypatch):

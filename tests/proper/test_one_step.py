@@ -260,10 +260,9 @@ def test_evidence_with_the_gain_that_the_step_predicts_is_the_evidence(small_par
     average = solve("slope", 8000, 4, seed=0)[0].average
     size = len(average.basis.scale)
     information, gradient = average.size * np.eye(size), np.random.default_rng(0).normal(size=size)
-    identity = many_samples.identity_model(np.empty((0, 4)))
-    scores = many_samples._Scores(average, identity, information, 30 * gradient)
+    scores = many_samples.StepScores(average, (), information, 30 * gradient)
     assert average.basis.confusion and len(scores.evidence) > 4
     for groups in scores.evidence:
-        gain = scores._gain(groups) / average.dispersion
-        found = scores.evidence_with(SimpleNamespace(_own=groups), gain)
+        gain = scores.gain(groups) / average.dispersion
+        found = scores.evidence_with(SimpleNamespace(groups=groups), gain)
         assert found == pytest.approx(scores.evidence)

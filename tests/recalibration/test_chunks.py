@@ -197,10 +197,10 @@ def test_what_is_refused():
     for given, words in (
         ((one for one in chunks), "iterator .generator., which can be read only once"),
         (iter(chunks), "read only once"),
-        (once, "gave 100 samples in the first pass and 0 in another"),
+        (once, "gave no chunk when it was read again"),
         ((proba, y), "a single chunk is"),
         (3, "must be an iterable of tuples"),
-        ([], "chunks is empty"),
+        ([], "chunks has no sample of positive weight"),
         ([(proba, y, None, None)], "but is a tuple of 4"),
         ([(proba, y), proba], "Chunk 1 must be a tuple"),
         ([(proba, y), (proba * 2, y)], "Chunk 1: "),

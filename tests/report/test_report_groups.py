@@ -118,9 +118,9 @@ def test_nothing_is_promised_where_nothing_is_gained():
 
 def test_a_bound_below_zero_takes_nothing_off_the_rest():
     low, high = MeanInterval(-0.01, -0.02, -0.005, 0.004), MeanInterval(0.05, 0.03, 0.07, 0.01)
-    rest = groups._rest(REFINEMENT, low)
+    rest = groups.rest_of_loss(REFINEMENT, low)
     assert (rest.estimate, rest.low, rest.high) == pytest.approx((0.2, 0.19, 0.21))
-    rest = groups._rest(REFINEMENT, high)
+    rest = groups.rest_of_loss(REFINEMENT, high)
     assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
 
 

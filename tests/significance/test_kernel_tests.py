@@ -229,7 +229,7 @@ def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts()
         y = np.array([code // 3**k % 3 for k in range(4)])
         problem = check_problem(y, proba, labels=[0, 1, 2])
         embedding = Embedding(problem, kernel, Canonical(), points)
-        mean = embedding._features(slice(None), problem.target).mean(axis=0)
+        mean = embedding.features(slice(None), problem.target).mean(axis=0)
         chance = np.prod(proba[np.arange(4), y])
         total, means = total + chance * np.outer(mean, mean), means + chance * mean
     np.testing.assert_allclose(means, 0, atol=1e-15)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import gammaln, logsumexp
 
-from skcalib.smoothers import beta_sums as beta
+from skcalib.smoothers import beta_sums
 
 BANDWIDTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
 
@@ -40,21 +40,21 @@ SCORES = {
 NAMES = ("ties", "uniform", "two points", "u-shaped", "confident", "extreme")
 
 
-def exact(points, forecast, weight, values, bandwidth, own=None):
-    """Averages and log masses by all pairs, from Gamma functions; own[i] is left out of point i."""
+def exact(points, forecast, weight, values, bandwidth, left_out=None):
+    """Averages and log masses by all pairs, from Gamma functions, without sources `left_out`."""
     tiny = np.finfo(np.float64).tiny
     s = forecast / bandwidth
     constant = gammaln(2 + s.sum(axis=1)) - gammaln(s + 1).sum(axis=1)
     log_kernel = np.log(np.maximum(points, tiny)) @ s.T + constant + np.log(weight)
-    if own is not None:
-        log_kernel[np.arange(len(points)), own] = -np.inf
+    if left_out is not None:
+        log_kernel[np.arange(len(points)), left_out] = -np.inf
     log_mass = logsumexp(log_kernel, axis=1)
     return np.exp(log_kernel - log_mass[:, None]) @ values, log_mass
 
 
 def leave_one_out(forecast, weight, values, bandwidth):
     """What the panels answer, however few samples there are."""
-    sources = beta.Sources(forecast, weight, values)
+    sources = beta_sums.Sources(forecast, weight, values)
     sums, log_scale = sources.leave_one_out(bandwidth)
     log_mass = np.empty(len(forecast))
     log_mass[sources.order] = np.log(sums[:, 0]) + log_scale
@@ -97,7 +97,7 @@ def test_new_points_against_all_pairs(name):
     p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(many), *far])
     rows = np.arange(0, len(p), many // 200)
     for bandwidth in BANDWIDTHS:
-        averages = beta.beta_average(pairs(p), pairs(sources), weight, values, bandwidth)
+        averages = beta_sums.beta_average(pairs(p), pairs(sources), weight, values, bandwidth)
         expected, _ = exact(pairs(p[rows]), pairs(sources), weight, values, bandwidth)
         np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
@@ -114,7 +114,7 @@ def test_any_scores(p, log_bandwidth, seed):
     values, weight = rng.uniform(-1, 1, (len(p), 2)), 10.0 ** rng.uniform(-3, 3, len(p))
     averages, log_mass = leave_one_out(forecast, weight, values, bandwidth)
     rows = np.arange(len(p))
-    expected, log_expected = exact(forecast, forecast, weight, values, bandwidth, own=rows)
+    expected, log_expected = exact(forecast, forecast, weight, values, bandwidth, left_out=rows)
     np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
     np.testing.assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
 
@@ -126,38 +126,38 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     target = np.eye(2)[rng.integers(2, size=200)]
 
     def both():
-        average = beta.beta_average(forecast, forecast, weight, target, 0.01, leave_out=True)
-        return average, beta.beta_log_likelihoods(forecast, weight, [0.01, 0.1])
+        average = beta_sums.beta_leave_one_out(forecast, weight, target)(0.01)
+        return average, beta_sums.beta_log_likelihoods(forecast, weight)([0.01, 0.1])
 
     direct = both()
-    monkeypatch.setattr(beta, "_PAIRS", 0)
+    monkeypatch.setattr(beta_sums, "_PAIRS", 0)
     panels = both()
     np.testing.assert_allclose(panels[0], direct[0], atol=1e-10)
     np.testing.assert_allclose(panels[1], direct[1], rtol=1e-10)
     forecast = pairs(rng.random(1000))
     off = forecast * (1 + 1e-6 * rng.standard_normal((1000, 1)))
-    rest = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)], 1e-4
-    found = [beta.beta_average(rows, rows, *rest, leave_out=True) for rows in (forecast, off)]
-    np.testing.assert_allclose(*found, atol=1e-7)
+    weighted = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
+    averages = [beta_sums.beta_leave_one_out(rows, *weighted)(1e-4) for rows in (forecast, off)]
+    np.testing.assert_allclose(*averages, atol=1e-7)
 
 
 def test_parts_of_the_plan():
     z = np.array([0, 1e-300, 1e-5, 0.5, 3, 15.99, 16.01, 100, 1e5])
     direct = gammaln(z + 1) - z * np.log(np.where(z > 0, z, 1)) + z
-    np.testing.assert_allclose(beta.log_gamma_rest(z), direct, atol=5e-10, rtol=1e-12)
+    np.testing.assert_allclose(beta_sums.log_gamma_rest(z), direct, atol=5e-10, rtol=1e-12)
     t, total = np.array([-700.0, -30, 0, 3, 30, 700]), 1000.0
-    a, b = beta.split(t, total)
+    a, b = beta_sums.split(t, total)
     np.testing.assert_allclose(a / b, np.exp(t), rtol=1e-12)
-    np.testing.assert_allclose(beta.log_ratio(t, a, b), 0, atol=1e-12)
+    np.testing.assert_allclose(beta_sums.log_ratio(t, a, b), 0, atol=1e-12)
     x, s = 0.3, 0.32
     density = gammaln(1002) - gammaln(321) - gammaln(681)
     density += 320 * np.log(x) + 680 * np.log(1 - x)
     t = np.log(x / (1 - x))
-    found = beta.log_ratio(t, total * s, total * (1 - s)) + beta.log_self(t, total)
-    assert found == pytest.approx(density)
+    log_density = beta_sums.log_ratio(t, total * s, total * (1 - s)) + beta_sums.log_self(t, total)
+    assert log_density == pytest.approx(density)
     for bandwidth in (0.1, 1e-3, 1e-5):  # the number of panels grows as the root
-        assert len(beta.make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
-        assert beta.make_plan(bandwidth) is beta.make_plan(bandwidth)
+        assert len(beta_sums.make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
+        assert beta_sums.make_plan(bandwidth) is beta_sums.make_plan(bandwidth)
 
 
 @pytest.mark.parametrize("name", ["confident", "u-shaped"])
@@ -167,13 +167,13 @@ def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandw
     rng = np.random.default_rng(0)
     forecast = pairs(SCORES[name](20_000, rng))
     label = (rng.random(20_000) < forecast[:, 1]).astype(int)
-    rest = forecast, np.ones(20_000), np.eye(2)[label], bandwidth
-    averages = beta.beta_average(forecast, *rest, leave_out=True)
+    sources = forecast, np.ones(20_000), np.eye(2)[label], bandwidth
+    averages = beta_sums.beta_leave_one_out(*sources[:3])(bandwidth)
     assert averages.min() >= 0 and averages.max() <= 1
-    own = averages[np.arange(20_000), label]
-    rows = np.argsort(own)[:50]
-    expected, _ = exact(forecast[rows], *rest, own=rows)
-    np.testing.assert_allclose(own[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
+    at_label = averages[np.arange(20_000), label]
+    rows = np.argsort(at_label)[:50]
+    expected, _ = exact(forecast[rows], *sources, left_out=rows)
+    np.testing.assert_allclose(at_label[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
 
 
 def test_the_only_one_of_its_label():
@@ -182,12 +182,12 @@ def test_the_only_one_of_its_label():
     forecast, weight = pairs(p), np.ones(4000)
     alone = np.eye(2)[(np.arange(4000) == 700).astype(int)]
     for bandwidth in BANDWIDTHS:
-        averages = beta.beta_average(forecast, forecast, weight, alone, bandwidth, leave_out=True)
+        averages = beta_sums.beta_leave_one_out(forecast, weight, alone)(bandwidth)
         assert averages[700].tolist() == [1, 0]
     label = (p > 0.5).astype(int)
     label[100] = 1
-    averages = beta.beta_average(forecast, forecast, weight, np.eye(2)[label], 1e-2, leave_out=True)
+    averages = beta_sums.beta_leave_one_out(forecast, weight, np.eye(2)[label])(1e-2)
     rows = np.array([100])
-    expected, _ = exact(forecast[rows], forecast, weight, np.eye(2)[label], 1e-2, own=rows)
+    expected, _ = exact(forecast[rows], forecast, weight, np.eye(2)[label], 1e-2, left_out=rows)
     assert 0 < expected[0, 1] < 1e-50
     assert averages[100, 1] == pytest.approx(expected[0, 1], rel=1e-8, abs=0)

@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
-from skcalib.smoothers import dirichlet_sums as canonical
+from skcalib.smoothers import dirichlet_sums
 from skcalib.smoothers.dirichlet_sums import (
     Dropping,
     Sources,
-    canonical_average,
-    canonical_log_likelihoods,
+    dirichlet_average,
+    dirichlet_log_likelihoods,
     kd_tiles,
 )
 
@@ -71,19 +71,19 @@ def oracle(points, forecast, weight, values, bandwidth, leave_out=False, rows=No
     return averages, log_mass, rounding
 
 
-def assert_close(found, expected):
+def assert_close(sums, expected):
     """1e-12, or what rounding permits where a log kernel has large terms."""
     averages, log_mass, rounding = expected
-    assert np.all(np.abs(found[0] - averages) <= np.maximum(1e-12, 4 * rounding)[:, None])
+    assert np.all(np.abs(sums[0] - averages) <= np.maximum(1e-12, 4 * rounding)[:, None])
     room = np.maximum(1e-12, 8 * rounding + 4 * EPS * np.abs(log_mass))
-    assert np.all(np.abs(found[1] - log_mass) <= room)
+    assert np.all(np.abs(sums[1] - log_mass) <= room)
 
 
 @pytest.fixture(params=["all", "dropping"])
 def drop(request, monkeypatch):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
-    monkeypatch.setattr(canonical, "worth_trying", lambda *_: dropping)
+    monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
     monkeypatch.setattr(Dropping, "pays", lambda *_: True)
     return dropping
 
@@ -95,13 +95,13 @@ def drop(request, monkeypatch):
 def test_agrees_with_the_oracle(kind, n_classes, bandwidth, drop):
     forecast, target, weight = make(kind, 140, n_classes)
     expected = oracle(forecast, forecast, weight, target, bandwidth, True)
-    found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-    assert_close(found, expected)
+    sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+    assert_close(sums, expected)
     points = make(kind, 30, n_classes, seed=1)[0]
     values = np.random.default_rng(2).uniform(-1, 1, (140, 3))
     for measured in (values, target):
-        found = canonical_average(points, forecast, weight, measured, bandwidth)
-        assert_close(found, oracle(points, forecast, weight, measured, bandwidth))
+        sums = dirichlet_average(points, forecast, weight, measured, bandwidth)
+        assert_close(sums, oracle(points, forecast, weight, measured, bandwidth))
 
 
 @pytest.mark.parametrize(
@@ -114,66 +114,65 @@ def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
     rows = np.unique(np.linspace(0, n_samples - 1, 40).astype(int))
     for values in (target, forecast, target[:, :0]):
         expected = oracle(forecast, forecast, weight, values, bandwidth, True, rows)
-        found = canonical_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
-        assert_close((found[0][rows], found[1][rows]), expected)
+        sums = dirichlet_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
+        assert_close((sums[0][rows], sums[1][rows]), expected)
 
 
 @pytest.mark.parametrize("first_near", [1, 1100])
 def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     """Shifts start far below the largest log kernels; the block that has these changes them."""
-    monkeypatch.setattr(canonical, "_NARROW", 2)  # several bandwidths share a product
     far, near = make("dirichlet", 2100, 3)[0], np.array([1, 1, 8]) * np.ones((2100, 1))
     near = near + 0.1 * far
     near /= near.sum(axis=1, keepdims=True)
     is_near = np.arange(2100) >= first_near
-    is_near[:: 2100 // canonical._SOME] = False
+    is_near[:: 2100 // dirichlet_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
     weight, carefully = np.ones(2100), []
-    add = canonical._TileSums._add_carefully
+    add = dirichlet_sums._TileSums._add_carefully
     monkeypatch.setattr(
-        canonical._TileSums, "_add_carefully", lambda *a: [carefully.append(a[2].number), add(*a)]
+        dirichlet_sums._TileSums,
+        "_add_carefully",
+        lambda *a: [carefully.append(a[1].number), add(*a)],
     )
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
-        found = canonical_average(near[:40], forecast, weight, values, 1e-3)
-        assert_close(found, oracle(near[:40], forecast, weight, values, 1e-3))
+        sums = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
+        assert_close(sums, oracle(near[:40], forecast, weight, values, 1e-3))
     assert min(number.start for number in carefully) == 1024 * (first_near // 1024)
-    each = [canonical_log_likelihoods(forecast, weight, [h])[0] for h in (1e-3, 2e-3)]
-    assert_allclose(canonical_log_likelihoods(forecast, weight, [1e-3, 2e-3]), each, rtol=1e-11)
 
 
 def test_few_sources_points_and_values(drop):
     for n_samples in (1, 2):
         forecast, target, weight = make("dirichlet", n_samples, 4)
         first = forecast[:1], forecast[:1], weight[:1], target[:1]
-        averages, log_mass = canonical_average(*first, 0.1)
+        averages, log_mass = dirichlet_average(*first, 0.1)
         assert_array_equal(averages, target[:1])
         expected = np.log(forecast[0]) @ forecast[0] / 0.1 + constants(forecast, weight, 0.1)[0]
         assert_allclose(log_mass, expected, rtol=1e-12)
     forecast, target, weight = make("dirichlet", 20, 3)
-    averages, log_mass = canonical_average(forecast[:0], forecast, weight, target, 0.1)
+    averages, log_mass = dirichlet_average(forecast[:0], forecast, weight, target, 0.1)
     assert averages.shape == (0, 3) and log_mass.shape == (0,)
-    averages, nothing = canonical_average(forecast, forecast, weight, target[:, :0], 0.1)
+    averages, nothing = dirichlet_average(forecast, forecast, weight, target[:, :0], 0.1)
     assert averages.shape == (20, 0)
-    assert_allclose(nothing, canonical_average(forecast, forecast, weight, target, 0.1)[1])
+    assert_allclose(nothing, dirichlet_average(forecast, forecast, weight, target, 0.1)[1])
 
 
 @pytest.mark.parametrize("one_hot", [True, False])
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
-    monkeypatch.setattr(canonical, "_TASK", 64)
+    monkeypatch.setattr(dirichlet_sums, "_TASK", 64)
     forecast, target, weight = make("confident", 1100, 3)
-    data = forecast, forecast, weight, target if one_hot else forecast, 0.01
+    arguments = forecast, forecast, weight, target if one_hot else forecast, 0.01
     threads_before = [library["num_threads"] for library in threadpool_info()]
 
     def run(n_jobs):
-        found = canonical_average(*data, leave_out=True, n_jobs=n_jobs)
-        return *found, canonical_log_likelihoods(forecast, weight, [0.01, 0.1], n_jobs=n_jobs)
+        sums = dirichlet_average(*arguments, leave_out=True, n_jobs=n_jobs)
+        return *sums, dirichlet_log_likelihoods(forecast, weight, [0.01, 0.1], n_jobs=n_jobs)
 
-    found = [run(1), run(2), run(3)]
+    sums = [run(1), run(2), run(3)]
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        found.append(run(None))
-    for values in zip(*found, strict=True):
-        for other in values[1:]:
-            assert_array_equal(other, values[0])
+        sums.append(run(None))
+    for values in zip(*sums, strict=True):
+        for threaded in values[1:]:
+            assert_array_equal(threaded, values[0])
     assert [library["num_threads"] for library in threadpool_info()] == threads_before
 
 
@@ -181,28 +180,27 @@ def test_memory_is_that_of_blocks():
     forecast, target, weight = make("dirichlet", 4000, 3)
 
     def both():
-        canonical_average(forecast, forecast, weight, target, 0.05, leave_out=True)
-        canonical_log_likelihoods(forecast, weight, [0.05, 0.1])
+        dirichlet_average(forecast, forecast, weight, target, 0.05, leave_out=True)
+        dirichlet_log_likelihoods(forecast, weight, [0.05, 0.1])
 
     assert peak_memory(both)[1] < 10e6  # a matrix of all pairs has 128 MB
 
 
-@pytest.mark.parametrize(("kind", "shared"), rotated(KINDS, [True, False], 1))
-def test_log_likelihoods(kind, shared, drop, monkeypatch):
-    monkeypatch.setattr(canonical, "_NARROW", 2 if shared else 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_likelihoods(kind, drop):
     forecast, target, weight = make(kind, 1100 if kind == "confident" else 160, 3)
     weight[0] = 1e8  # a difference of sums would forget the others
     bandwidths = np.array([1e-4, 0.01, 0.3])
-    found = canonical_log_likelihoods(forecast, weight, bandwidths)
-    for h, value in zip(bandwidths, found, strict=True):
+    likelihoods = dirichlet_log_likelihoods(forecast, weight, bandwidths)
+    for h, value in zip(bandwidths, likelihoods, strict=True):
         _, log_mass, rounding = oracle(forecast, forecast, weight, target, h, True)
-        rest = [np.delete(weight, i).sum() for i in range(len(weight))]
-        each = log_mass - np.log(rest)
-        room = weight @ (1e-12 + 8 * rounding + 1e-14 * np.abs(each))
-        assert abs(value - weight @ each) <= room
-        single = canonical_log_likelihoods(forecast, weight, [h])
+        weight_of_others = [np.delete(weight, i).sum() for i in range(len(weight))]
+        by_sample = log_mass - np.log(weight_of_others)
+        room = weight @ (1e-12 + 8 * rounding + 1e-14 * np.abs(by_sample))
+        assert abs(value - weight @ by_sample) <= room
+        single = dirichlet_log_likelihoods(forecast, weight, [h])
         assert abs(value - single[0]) <= room
-    assert canonical_log_likelihoods(forecast, weight, []).shape == (0,)
+    assert dirichlet_log_likelihoods(forecast, weight, []).shape == (0,)
 
 
 def test_all_tiles_but_one_are_full_and_hold_every_row_once():
@@ -220,16 +218,16 @@ def test_what_is_dropped_is_below_rounding(kind, bandwidth):
     """Of every row and every class, or else it is underflow beside the whole row."""
     forecast, target, weight = make(kind, 600, 4)
     constant, label = constants(forecast, weight, bandwidth), target.argmax(axis=1)
-    sources = Sources.sorted(forecast / bandwidth, np.ones(1), constant[None], label, 4)
-    dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
+    sources = Sources.sorted(forecast / bandwidth, constant, label, 4)
+    dropping = Dropping(sources)
     log_points = np.log(np.maximum(forecast, TINY))
     position = np.argsort(sources.order)
     n_dropped = 0
     for rows in kd_tiles(np.sqrt(forecast), 32):
         dropped = np.ones(600, dtype=bool)
-        dropped[dropping.kept(log_points[rows], position[rows])[0]] = False
+        dropped[dropping.select(log_points[rows], position[rows])[0]] = False
         n_dropped += dropped.sum() * len(rows)
-        log_kernel = log_points[rows] @ sources.columns.T + sources.constants[0]
+        log_kernel = log_points[rows] @ sources.columns.T + sources.constants
         log_kernel[np.arange(len(rows)), position[rows]] = -np.inf
         for start, stop in zip(sources.edges[:-1], sources.edges[1:], strict=True):
             largest = log_kernel[:, start:stop].max(axis=1)
@@ -248,10 +246,10 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
     forecast, target, weight = make(kind, 3100, 4, seed=5)
     shares = []
     for dropping in (False, True):
-        monkeypatch.setattr(canonical, "worth_trying", lambda *_, d=dropping: d)
+        monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
-        found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-        shares.append(found[0])
+        sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+        shares.append(sums[0])
     assert np.any((shares[0] > 0) & (shares[0] < 1e-30))
     assert_array_equal(shares[0] > 0, shares[1] > 0)
     assert_allclose(*shares, rtol=1e-10)
@@ -269,10 +267,10 @@ def test_dropping_is_chosen_where_it_pays(monkeypatch):
     monkeypatch.setattr(Dropping, "pays", watched)
     for kind, bandwidth, pays in (("confident", 1e-3, True), ("dirichlet", 0.5, False)):
         forecast, target, weight = make(kind, 6100, 5)
-        found = canonical_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
+        sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         rows = np.arange(0, 6100, 300)
         expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)
-        assert_close((found[0][rows], found[1][rows]), expected)
+        assert_close((sums[0][rows], sums[1][rows]), expected)
         assert chosen.pop() is pays
-    canonical_average(forecast[:100], forecast, weight, target, 1e-3)
+    dirichlet_average(forecast[:100], forecast, weight, target, 1e-3)
     assert not chosen  # a hundred points are not worth a question

@@ -172,8 +172,8 @@ def test_smooth_curve_and_band_of_a_display():
     assert_allclose(curve.prob_true, curve_of(fitted, curve.prob_pred))
     assert_allclose([curve.low, curve.high], fitted.interval(pairs(curve.prob_pred)))
     options = {"strategy": SplineSmoother(3), "sample_weight": rng.uniform(0.1, 2, 500)}
-    (one,) = ReliabilityDisplay.from_predictions(y, p, band="consistency", **options).curves
-    assert np.mean((one.low <= one.prob_pred) & (one.prob_pred <= one.high)) > 0.9
+    (curve,) = ReliabilityDisplay.from_predictions(y, p, band="consistency", **options).curves
+    assert np.mean((curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)) > 0.9
 
 
 def test_refits_of_many_scores_are_grouped_without_harm():
