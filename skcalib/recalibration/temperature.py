@@ -123,7 +123,9 @@ def fit_temperature(
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
-    return _lowest(lambda betas: _loss_sums(score, logits, target, share, betas), low, high)
+    return lowest_inverse_temperature(
+        lambda betas: _loss_sums(score, logits, target, share, betas), low, high
+    )
 
 
 def _search(logits, labels, weight, low, high):
@@ -143,7 +145,7 @@ def _loss_sums(score, logits, target, weight, betas):
     return losses, slopes
 
 
-def _lowest(mean_losses, low, high):
+def lowest_inverse_temperature(mean_losses, low, high):
     """Minimiser over beta in [low, high] of a loss that is not convex, and the evaluations.
 
     A grid brackets the lowest minimum; it is the root of the derivative between two neighbours.
