@@ -351,11 +351,8 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
             return problem, [tests]
         if size < _FEWEST:
             return problem, []
-        cv, target, cluster = (
-            _FOLDS if self.cv is None else self.cv,
-            problem.target,
-            problem.cluster,
-        )
+        cv = _FOLDS if self.cv is None else self.cv
+        target, cluster = problem.target, problem.cluster
         if not isinstance(cv, Integral) or cluster is not None:
             pairs = check_folds(cv, target, random_state=self.random_state, cluster=cluster)
             return problem, [[test for _, test in pairs]]
@@ -371,8 +368,8 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 stacklevel=outside_level(),
             )
         n_rounds, n_folds = int(np.clip(_ROUNDED // size, 1, _MOST_ROUNDS)), min(cv, size)
-        tests = [_spread(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
-        return problem, tests
+        rounds = [_spread(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
+        return problem, rounds
 
     def _apply_map(self, forecast):
         mixed = np.zeros(forecast.shape)
