@@ -49,10 +49,10 @@ class Column:
         """Numbers, and times and durations in days, since 1970; nan where they are missing."""
         if self.kind == "number":
             return self.cells
-        found = np.full(len(self.cells), np.nan)
+        days = np.full(len(self.cells), np.nan)
         if self.kind in ("time", "duration"):
-            found[~self.missing] = self.cells[~self.missing].astype(np.int64) / _DAY
-        return found
+            days[~self.missing] = self.cells[~self.missing].astype(np.int64) / _DAY
+        return days
 
     def texts(self) -> np.ndarray:
         """The values as text (n,); None where they are missing."""
@@ -60,23 +60,23 @@ class Column:
             known = times_as_text(self.cells[~self.missing], resolution(self.cells[~self.missing]))
         else:
             known = _texts(self.cells[~self.missing].tolist())
-        found = np.full(len(self.cells), None, dtype=object)
-        found[~self.missing] = known
-        return found
+        texts = np.full(len(self.cells), None, dtype=object)
+        texts[~self.missing] = known
+        return texts
 
     def in_zone(self, zone: tzinfo | None) -> Column:
         """Times as clocks of another time zone show them."""
         if self.kind != "time" or str(self.zone) == str(zone):
             return self
         if self.zone is None or zone is None:
-            own, other = ("without", "with") if self.zone is None else ("with", "without")
+            now, before = ("without", "with") if self.zone is None else ("with", "without")
             raise ValueError(
-                f"The times of column {self.name!r} are {own} a time zone, but were {other} one "
+                f"The times of column {self.name!r} are {now} a time zone, but were {before} one "
                 "in fit: pass the same kind."
             )
         moved = [
-            np.datetime64(one.replace(tzinfo=self.zone).astimezone(zone).replace(tzinfo=None))
-            for one in self.cells[~self.missing].astype("M8[us]").tolist()
+            np.datetime64(clock.replace(tzinfo=self.zone).astimezone(zone).replace(tzinfo=None))
+            for clock in self.cells[~self.missing].astype("M8[us]").tolist()
         ]
         cells = self.cells.copy()
         cells[~self.missing] = moved
@@ -91,7 +91,7 @@ def resolution(times: np.ndarray) -> int:
 
 def times_as_text(times: np.ndarray, size: int) -> list[str]:
     """Times in ISO format, to the unit of so many microseconds."""
-    unit: Any = next(name for one, name in _UNITS if one <= size)
+    unit: Any = next(name for microseconds, name in _UNITS if microseconds <= size)
     texts = np.datetime_as_string(times.astype("M8[us]"), unit=unit, casting="unsafe").tolist()
     return [text.replace("T", " ") for text in texts]
 
@@ -122,7 +122,7 @@ def read_columns(
     values = as_cells(table)
     named = [f"x{j}" for j in range(values.shape[1])] if names is None else names
     cells = np.ascontiguousarray(values.T)
-    return [read_column(one, name) for name, one in zip(named, cells, strict=True)]
+    return [read_column(column, name) for name, column in zip(named, cells, strict=True)]
 
 
 def names_of_columns(names: Iterable[Any], owner: str = "X") -> list[str]:
@@ -185,7 +185,7 @@ def _of_objects(name, cells, missing, declared):
     types = set(map(type, known))
 
     def all_are(*kinds):
-        return all(issubclass(one, kinds) for one in types)
+        return all(issubclass(kind, kinds) for kind in types)
 
     if declared and not any(issubclass(one, (list, dict, set, np.ndarray)) for one in types):
         return Column(name, "category", cells, missing)
@@ -197,9 +197,9 @@ def _of_objects(name, cells, missing, declared):
         return _durations(name, cells, missing, known)
     is_time = all_are(date, np.datetime64) or all(hasattr(one, "start_time") for one in types)
     if is_time or (types == {str} and all(map(_ISO_TIME.fullmatch, known))):
-        found = _times(name, cells, missing, known)
-        if is_time or found is not None:
-            return found
+        column = _times(name, cells, missing, known)
+        if is_time or column is not None:
+            return column
     if all_are(Complex) and not all_are(Real):
         return _other(name, cells, "complex numbers")
     scalars = (str, bytes, Real, Decimal, date, time, timedelta, np.generic, UUID)
@@ -268,9 +268,9 @@ def _times(name, cells, missing, known):
     zone = times[0].tzinfo
     if zone is not None:
         times = [one.astimezone(zone).replace(tzinfo=None) for one in times]
-    found = np.full(len(cells), "NaT", dtype="M8[us]")
-    found[~missing] = np.array(times, dtype="M8[us]")
-    return Column(name, "time", found, missing, zone)
+    times_of_rows = np.full(len(cells), "NaT", dtype="M8[us]")
+    times_of_rows[~missing] = np.array(times, dtype="M8[us]")
+    return Column(name, "time", times_of_rows, missing, zone)
 
 
 def _as_datetime(value):
@@ -286,11 +286,11 @@ def _as_datetime(value):
 
 
 def _durations(name, cells, missing, known):
-    found = np.full(len(cells), "NaT", dtype="m8[us]")
-    found[~missing] = [
-        timedelta(0, one.hour * 3600 + one.minute * 60 + one.second, one.microsecond)
-        if isinstance(one, time)
-        else one
-        for one in known
+    durations = np.full(len(cells), "NaT", dtype="m8[us]")
+    durations[~missing] = [
+        timedelta(0, value.hour * 3600 + value.minute * 60 + value.second, value.microsecond)
+        if isinstance(value, time)
+        else value
+        for value in known
     ]
-    return Column(name, "duration", found, missing)
+    return Column(name, "duration", durations, missing)

@@ -179,11 +179,7 @@ class Sources:
         return sums, log_scale
 
     def _between(self, t, plan):
-        """`_exact` at sorted new points; by interpolation where one gap of the sources holds many.
-
-        Relative to the nearest source below a gap, the sum over the sources below is a smooth
-        function of t, and so is the sum above.
-        """
+        """`_exact` at sorted new points, by interpolation where a gap of the sources holds many."""
         place = np.searchsorted(self.t, t)
         panel = np.searchsorted(plan.t_edges, t)
         starts = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(panel) != 0)))
@@ -200,6 +196,8 @@ class Sources:
 
     def _in_gap(self, t, total, place):
         """Sums at points t that all lie between the sources place - 1 and place."""
+        # Relative to the nearest source below, the sum over the sources below is smooth in t, and
+        # so is the sum above.
         centre, half = 0.5 * (t.max() + t.min()), 0.5 * (t.max() - t.min())
         z = (t - centre) / half if half > 0 else np.zeros_like(t)
         nodes, sides = centre + half * NODES, []
