@@ -380,13 +380,13 @@ class ModelAverage:
         """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
-        u = score.gradient[added]
-        i = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
+        gradient = score.gradient[added]
+        hessian = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
         if len(old):
             cross = score.information[np.ix_(added, old)]
             inner = score.information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
-            i = i - cross @ np.linalg.solve(inner, cross.T)
-        return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
+            hessian = hessian - cross @ np.linalg.solve(inner, cross.T)
+        return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient)), len(added)
 
     def _fit_one(self, groups, parent, score):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""

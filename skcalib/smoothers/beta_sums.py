@@ -204,7 +204,6 @@ class Sources:
         for rows, nearest in ((slice(place), place - 1), (slice(place, None), place)):
             if len(self.t[rows]):
                 a, b = split(self.t[nearest], total)
-
                 sums, log_peak = self._part(rows)._exact(nodes, total, None)
                 sums *= np.exp(log_peak - log_ratio(nodes, a, b))[:, None]
                 sides.append((chebval(z, TO_COEFFICIENTS @ sums).T, log_ratio(t, a, b)))
@@ -238,17 +237,14 @@ class Sources:
             if rows is not None:
                 here = np.flatnonzero(level == np.repeat(own_level[part], sizes))
                 which = np.repeat(np.arange(done, upto), sizes)[here]
-                mass[here] = [
-                    self._others(first[own_level[i]], size[own_level[i]], rows[i]) for i in which
-                ]
+                for place, i in zip(here, which, strict=True):
+                    # As a sum over the others of the level: a difference would lose digits.
+                    start, stop = first[own_level[i]], first[own_level[i]] + size[own_level[i]]
+                    before, after = self.mass[start : rows[i]], self.mass[rows[i] + 1 : stop]
+                    mass[place] = before.sum(axis=0) + after.sum(axis=0)
             sums[part] = np.add.reduceat(rho[:, None] * mass, starts, axis=0)
             done = upto
         return sums, log_peak
-
-    def _others(self, first, size, row):
-        """Mass of a level without one of its samples, as a sum: a difference would lose digits."""
-        before, after = self.mass[first:row], self.mass[row + 1 : first + size]
-        return before.sum(axis=0) + after.sum(axis=0)
 
 
 def _intervals(t, a, b, level_t, own_level, alone, uneven):
