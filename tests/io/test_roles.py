@@ -306,7 +306,7 @@ def test_the_first_line_says_what_was_taken(here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("event", "other"),
+    ("event", "absence"),
     [("YES", "no"), ("Yes", "no"), ("TRUE", "false"), ("Y", "n"), ("Positive", "negative")],
 )
 def test_letter_case_does_not_choose_the_event(here, event, absence):
