@@ -447,8 +447,17 @@ def two_windows(
         )
     rows = {"by": by, "sample_weight": sample_weight, "groups": groups}
     check_indices(y_true=y_true, y_proba=y_proba, **rows)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem = _only_event(named_events(y_true, y_proba, notion, groups=groups, **columns))
+    problem = _only_event(
+        named_events(
+            y_true,
+            y_proba,
+            notion,
+            groups=groups,
+            sample_weight=sample_weight,
+            labels=labels,
+            pos_label=pos_label,
+        )
+    )
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))
     if values.shape != (n_samples,):
