@@ -47,10 +47,12 @@ def checks_parameters(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         if not takes_any:
             _refuse_unknown(f"{function.__name__}()", kwargs, defaults)
-        given = [_checked(name, value, defaults) for name, value in zip(names, args, strict=False)]
+        positional = [
+            _checked(name, value, defaults) for name, value in zip(names, args, strict=False)
+        ]
         for name, value in kwargs.items():
             kwargs[name] = _checked(name, value, defaults)
-        return function(*given, *args[len(given) :], **kwargs)
+        return function(*positional, *args[len(positional) :], **kwargs)
 
     sections = sections_of(function.__doc__)
     if sections.keys() > {""}:
@@ -148,8 +150,8 @@ def _defaults(kind):
 
     A subclass outside the library may use the same name for something else.
     """
-    ours = next(one for one in kind.__mro__ if one.__module__.startswith("skcalib."))
-    parameters = signature(ours).parameters.items()
+    library_class = next(base for base in kind.__mro__ if base.__module__.startswith("skcalib."))
+    parameters = signature(library_class).parameters.items()
     return {name: parameter.default for name, parameter in parameters if name in CHECKS}
 
 
@@ -263,7 +265,7 @@ def _may_be_folds(value):
         return False
     if not isinstance(value, (list, tuple, np.ndarray)):
         return True
-    return len(value) > 0 and all(isinstance(one, Sized) and len(one) == 2 for one in value)
+    return len(value) > 0 and all(isinstance(fold, Sized) and len(fold) == 2 for fold in value)
 
 
 def check_cache(value, name="memory"):
@@ -285,7 +287,7 @@ def check_axes(value, name="ax"):
     """Validate axes of matplotlib, one or one for each panel."""
     several = isinstance(value, (list, tuple, np.ndarray))
     axes = np.ravel(np.asarray(value, dtype=object)) if several else [value]
-    drawable = all(hasattr(one, "get_figure") and not isinstance(one, type) for one in axes)
+    drawable = all(hasattr(panel, "get_figure") and not isinstance(panel, type) for panel in axes)
     if not len(axes) or not drawable:
         raise ValueError(
             f"{name} must be matplotlib Axes, or a list of them with one for each panel, got "

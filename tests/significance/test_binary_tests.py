@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
 import skcalib
-from skcalib.significance import cumulative
-from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter, _merged
+from skcalib.significance import binary
+from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter, merged_rows
 from skcalib.smoothers import QuantileBins, UniformBins
 
 ASYMPTOTIC = {"n_resamples": 0}
@@ -34,8 +34,8 @@ def made(p, weight):
     return {
         "spiegelhalter": Spiegelhalter(rows),
         "hosmer_lemeshow": HosmerLemeshow(rows, QuantileBins(10), 0),
-        "ks": cumulative.KolmogorovSmirnov(rows),
-        "kuiper": cumulative.Kuiper(rows),
+        "ks": binary.KolmogorovSmirnov(rows),
+        "kuiper": binary.Kuiper(rows),
     }
 
 
@@ -85,8 +85,8 @@ def test_cumulative_by_hand():
     curve = np.concatenate([[0], np.cumsum((y - p)[order])]) / 60
     sigma = np.sqrt(np.sum(p * (1 - p))) / 60
     for test, size, law in (
-        (skcalib.significance.cumulative_test, np.abs(curve).max(), cumulative.brownian_maximum_sf),
-        (kuiper, np.ptp(curve), cumulative.brownian_range_sf),
+        (skcalib.significance.cumulative_test, np.abs(curve).max(), binary.brownian_maximum_sf),
+        (kuiper, np.ptp(curve), binary.brownian_range_sf),
     ):
         found = test(y, p, n_resamples=0)
         assert (found.estimate, found.statistic) == pytest.approx((size, size / sigma))
@@ -95,7 +95,7 @@ def test_cumulative_by_hand():
 
 def test_laws_of_brownian_motion():
     """Known quantiles, simulated frequencies, moments, and no negative tail."""
-    maximum, width = cumulative.brownian_maximum_sf, cumulative.brownian_range_sf
+    maximum, width = binary.brownian_maximum_sf, binary.brownian_range_sf
     assert maximum(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
     assert maximum(20.0) == pytest.approx(4 * norm.sf(20.0), abs=0)
     assert width(9.0) == pytest.approx(8 * norm.sf(9.0), abs=0)
@@ -332,7 +332,7 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     asymptotic, drawn = test(y, p, n_resamples=0), test(y, p, n_resamples=3999)
     assert drawn.statistic == asymptotic.statistic
     assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
-    merged = _merged(problem_of(y, np.append([0.0, 1.0], p[2:])))
+    merged = merged_rows(problem_of(y, np.append([0.0, 1.0], p[2:])))
     assert len(merged.weight) <= 1000 and (merged.forecast[[0, -1], 1] == [0, 1]).all()
 
 
