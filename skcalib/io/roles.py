@@ -236,8 +236,8 @@ def find_roles(
     numbers_rows = header[0] in _UNNAMED and 0 not in used
     free = [column for column in columns if column.place not in used][numbers_rows:]
     if score_column is None:
-        found, why_proba = _find_probabilities(name, label, free)
-        proba = [column.place for column in found]
+        probabilities, why_proba = _find_probabilities(name, label, free)
+        proba = [column.place for column in probabilities]
     else:
         proba, why_proba = _places(name, header, (score_column,), "score", label.place), REQUESTED
     if not proba:
@@ -364,15 +364,18 @@ def _find_probabilities(name, label, columns):
     _refuse_confidence(name, label, columns)
     classes, names = sorted(label.texts), [column.name for column in columns]
     reading = match_names(names, classes)
-    stated = [column for column in columns if column.states_a_class(classes)]
-    named = _matched(columns, reading) or stated
+    named = _matched(columns, reading) or [c for c in columns if c.states_a_class(classes)]
     if label.n_values > 2 or _is_list(names, classes, reading):
         beside = [column for column in columns if column.is_share and column not in named]
         if _sum_to_one(named):  # then a class without samples has only 0
             beside = [c for c in beside if states_forecast(c.name) or not c.values.any()]
         several = [c for c in columns if c in named or c in beside] or columns
         return several, BY_NAMES if len(several) > 1 else BY_NAME
-    stated = [c for c in columns if c in named or c in stated or states_forecast(c.name)]
+    stated = [
+        column
+        for column in columns
+        if column in named or states_forecast(column.name) or column.states_a_class(classes)
+    ]
     fractions = [column for column in columns if column.is_share and column.has_fractions]
     scores = [column for column in stated if column.is_share]
     if scores and (not fractions or any(column in fractions for column in scores)):
