@@ -29,33 +29,33 @@ def is_packed(start, kind):
     return f'"kind": "{kind}"'.encode() in start
 
 
-def bytes_array(data):
+def bytes_array(content):
     """Bytes as an array, which an archive can hold."""
-    return np.frombuffer(data, np.uint8)
+    return np.frombuffer(content, np.uint8)
 
 
-def unpack(data, kind, form):
+def unpack(content, kind, form):
     """The header, which has the form `form`, and the arrays that `pack` wrote.
 
     Raises a `ValueError` of one sentence for bytes of something else, of another version, damaged
     ones, and a header of another form.
     """
     state = f"state of a {kind}"
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise ValueError(f"data must be bytes, got {type(data).__name__}.")
-    data = bytes(data)
-    if data.startswith(b"skcalib-"):
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise ValueError(f"data must be bytes, got {type(content).__name__}.")
+    content = bytes(content)
+    if content.startswith(b"skcalib-"):
         raise ValueError(
             f"The {state} has the format of an earlier version of skcalib, which is no longer "
             "read: make it again from its samples."
         )
-    if not data.startswith(b"PK"):
+    if not content.startswith(b"PK"):
         raise ValueError(f"The bytes are no {state}: they are no NumPy archive.")
     try:
-        with ZipFile(BytesIO(data)) as archive:
+        with ZipFile(BytesIO(content)) as archive:
             members = archive.infolist()
             arrays = {
-                member.filename.removesuffix(".npy"): read_member(archive, member, len(data))
+                member.filename.removesuffix(".npy"): read_member(archive, member, len(content))
                 for member in members
             }
         header = json.loads(arrays.pop("header").tobytes())
@@ -120,21 +120,21 @@ def read_member(archive, member, n_bytes):
 
 
 @contextmanager
-def refused(what, remedy=""):
+def refused(thing, remedy=""):
     """Any error of a readable state that skcalib did not write, in one form."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
             ValueError) as error:  # fmt: skip
         raise ValueError(
-            f"The {what} is damaged, or does not fit its parameters ({error}).{remedy}"
+            f"The {thing} is damaged, or does not fit its parameters ({error}).{remedy}"
         ) from error
 
 
-def require(condition, what):
+def require(condition, part):
     """Raise unless what was read is as it was written."""
     if not condition:
-        raise ValueError(f"{what} is not as it was written")
+        raise ValueError(f"{part} is not as it was written")
 
 
 def require_arrays(arrays, expected):
@@ -165,10 +165,10 @@ def has_form(value, form):
     return form is object or value is form or type(value) is form
 
 
-def plain(value, what):
+def plain(value, argument):
     """A label, a group or a name that JSON can hold; raises for others, before they are stored."""
     if isinstance(value, tuple):
-        return tuple(plain(part, what) for part in value)
+        return tuple(plain(part, argument) for part in value)
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":  # dates would be integers
         value = value.item()
     if value is None or isinstance(value, (str, bool, int)):
@@ -176,6 +176,6 @@ def plain(value, what):
     if isinstance(value, float) and np.isfinite(value):
         return value
     raise ValueError(
-        f"{what} takes strings and finite numbers only, which can be saved, got {shown(value)}: "
-        "write dates and other objects as text, and leave out or name missing values."
+        f"{argument} takes strings and finite numbers only, which can be saved, got {shown(value)}"
+        ": write dates and other objects as text, and leave out or name missing values."
     )

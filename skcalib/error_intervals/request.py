@@ -5,7 +5,6 @@ The latter evaluate the metric on parts of the data: jackknife, subsampling and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
@@ -183,42 +182,6 @@ class IntervalRequest:
         """
         return only_problem(**self.samples, notion=notion, soft=soft)
 
-    def sample(self) -> tuple[Problem, Callable[..., float]]:
-        """The data by rows -> (`Problem`, the metric of rows, codes of labels, and clusters).
-
-        Metrics of the library get validated forecasts and the names of all classes, so a class may
-        be missing among the rows, and the clusters. Other functions get the arguments as passed.
-        """
-        notion = (self.keywords if self.options is None else self.options).get("notion")
-        if isinstance(notion, Multilabel):
-            raise ValueError(
-                "Intervals from parts of the samples are for one label per sample: leave out "
-                "method=, or pass one column of notion=Multilabel() at a time."
-            )
-        problem = self.problem()
-        codes = problem.target.argmax(axis=1)
-        forecast, names = problem.forecast, {"labels": problem.classes}
-        if self.options is None:
-            forecast = np.asarray(self.samples["y_proba"])
-            forecast = forecast[weighted_rows(self.samples["sample_weight"], len(forecast))]
-            names = {name: self.samples[name] for name in ("labels", "pos_label")}
-            names = {name: value for name, value in names.items() if value is not None}
-        weighted = self.samples["sample_weight"] is not None or (
-            self.options is not None and problem.sample_weight is not None
-        )
-        metric = partial(self.metric, **self.keywords, **names)
-
-        def value(rows, drawn=None, cluster=None):
-            """The metric of some rows, with their own labels or drawn ones, and their clusters."""
-            if cluster is not None and self.options is not None:
-                part = replace(problem.take(rows), cluster=cluster)
-                return number_of(self.metric(part, part.forecast, **self.keywords), "metric")
-            y = problem.classes[(codes if drawn is None else drawn)[rows]]
-            weight = {"sample_weight": problem.weight[rows]} if weighted else {}
-            return number_of(metric(y, forecast[rows], **weight), "metric")
-
-        return problem, value
-
 
 def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Resolve functools.partial -> (function, keywords)."""
@@ -268,24 +231,22 @@ def jackknife(
     clusters are not drawn; there it is 0 unless the interval of the Brier calibration error lies
     above 0.
     """
-    problem, value = request.sample()
-    units = _Units(problem)
-    n_groups = min(GROUPS, units.number // 2)
+    parts = _Parts(request)
+    n_groups = min(GROUPS, parts.n_units // 2)
     if n_groups < 2:
         raise ValueError(
-            f"A jackknife needs at least 4 {units.name} of positive weight, got {units.number}."
+            f"A jackknife needs at least 4 {parts.unit} of positive weight, got {parts.n_units}."
         )
-    place = units.permutation(request.rng)
-    groups = [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
-    parts = ((rows, None, units.clusters_of(rows)) for rows in groups)
-    left = np.array(Parallel(n_jobs=request.n_jobs)(delayed(value)(*part) for part in parts))
+    groups = parts.without_groups(n_groups, request.rng)
+    tasks = (delayed(parts.value_of_rest)(rows) for rows in groups)
+    left = np.array(Parallel(n_jobs=request.n_jobs)(tasks))
     error = float(np.sqrt((n_groups - 1) * left.var()))
     bias = (n_groups - 1) * (left.mean() - request.estimate)
     reach = float(student.isf((1 - request.confidence_level) / 2, n_groups - 1)) * error
     low, high = request.estimate - reach, request.estimate + reach
     flags: dict[str, Any] = {"method": "jackknife", "target": target}
     if at_zero:
-        if low > 0 and not _rejects_calibration(request, problem, value):
+        if low > 0 and not _rejects_calibration(request, parts):
             low = 0.0
         flags["method"] = "jackknife, test of calibration"
         return request.answer(low, high, error, **flags)
@@ -294,21 +255,20 @@ def jackknife(
 
 def subsampling(request: IntervalRequest) -> ErrorInterval:
     """Politis and Romano: the rescaled distribution of the metric over subsets of n^(2/3)."""
-    problem, value = request.sample()
-    units = _Units(problem)
-    n_samples = units.number
-    size = round(n_samples ** (2 / 3))
-    if n_samples < 8:
+    parts = _Parts(request)
+    number = parts.n_units
+    size = round(number ** (2 / 3))
+    if number < 8:
         raise ValueError(
-            f"Subsampling needs at least 8 {units.name} of positive weight, got {n_samples}."
+            f"Subsampling needs at least 8 {parts.unit} of positive weight, got {number}."
         )
 
     def draw(rng):
-        return value(*units.sample(rng.choice(n_samples, size, replace=False)))
+        return parts.value_of_units(rng.choice(number, size, replace=False))
 
     draws = draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
     # Without replacement: a subset is correlated with the full sample.
-    scale = np.sqrt(size / n_samples / (1 - size / n_samples))
+    scale = np.sqrt(size / number / (1 - size / number))
     law = scale * (draws - request.estimate)
     tail = (1 - request.confidence_level) / 2
     low, high = request.estimate - np.quantile(law, [1 - tail, tail])
@@ -319,12 +279,10 @@ def subsampling(request: IntervalRequest) -> ErrorInterval:
 
 def bootstrap(request: IntervalRequest) -> ErrorInterval:
     """The percentile interval of resamples: never valid, for comparison."""
-    problem, value = request.sample()
-    units = _Units(problem)
-    number = units.number
+    parts = _Parts(request)
 
     def draw(rng):
-        return value(*units.sample(rng.randint(number, size=number)))
+        return parts.value_of_units(rng.randint(parts.n_units, size=parts.n_units))
 
     draws = draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
     tail = (1 - request.confidence_level) / 2
@@ -333,34 +291,70 @@ def bootstrap(request: IntervalRequest) -> ErrorInterval:
     return request.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
 
 
-class _Units:
-    """Samples or, where these depend on each other, clusters: what is left out and drawn."""
+class _Parts:
+    """The metric of parts of the data.
 
-    def __init__(self, problem: Problem) -> None:
-        self.name = "samples" if problem.cluster is None else "clusters"
-        self.number, self._rows = len(problem.weight), None
+    They consist of units: samples or, where these depend on each other, clusters. Metrics of the
+    library get validated forecasts and the names of all classes, so a class may be missing among
+    the rows, and the clusters. Other functions get the arguments as passed.
+    """
+
+    def __init__(self, request: IntervalRequest) -> None:
+        notion = (request.keywords if request.options is None else request.options).get("notion")
+        if isinstance(notion, Multilabel):
+            raise ValueError(
+                "Intervals from parts of the samples are for one label per sample: leave out "
+                "method=, or pass one column of notion=Multilabel() at a time."
+            )
+        self._request, samples = request, request.samples
+        self.problem = problem = request.problem()
+        self._codes = problem.target.argmax(axis=1)
+        self._forecast, names = problem.forecast, {"labels": problem.classes}
+        weighted = samples["sample_weight"] is not None
+        if request.options is None:
+            forecast = np.asarray(samples["y_proba"])
+            self._forecast = forecast[weighted_rows(samples["sample_weight"], len(forecast))]
+            names = {name: samples[name] for name in ("labels", "pos_label")}
+            names = {name: value for name, value in names.items() if value is not None}
+        else:
+            weighted = weighted or problem.sample_weight is not None
+        self._weight = problem.weight if weighted else None
+        self._metric = partial(request.metric, **request.keywords, **names)
+        self.unit, self.n_units = "samples", len(problem.weight)
         if problem.cluster is not None:
             distinct, self._cluster = np.unique(problem.cluster, return_inverse=True)
-            self.number = len(distinct)
+            self.unit, self.n_units = "clusters", len(distinct)
             ends = np.cumsum(np.bincount(self._cluster))[:-1]
             self._rows = np.split(np.argsort(self._cluster, kind="stable"), ends)
 
-    def permutation(self, rng: np.random.RandomState) -> np.ndarray:
-        """Place of the unit of each row in a random order (n,)."""
-        place = np.argsort(rng.permutation(self.number))
-        return place if self._rows is None else place[self._cluster]
+    def value(self, rows, labels=None, cluster=None):
+        """The metric of rows, with their labels or codes (n,) of drawn ones, and their clusters."""
+        request = self._request
+        if cluster is not None and request.options is not None:
+            part = replace(self.problem.take(rows), cluster=cluster)
+            return number_of(request.metric(part, part.forecast, **request.keywords), "metric")
+        y = self.problem.classes[(self._codes if labels is None else labels)[rows]]
+        weight = {} if self._weight is None else {"sample_weight": self._weight[rows]}
+        return number_of(self._metric(y, self._forecast[rows], **weight), "metric")
 
-    def clusters_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """Numbers of the clusters of some rows, from 0; None for samples."""
-        return None if self._rows is None else in_order(self._cluster[rows])
+    def without_groups(self, n_groups, rng):
+        """The rows (m,) without each of random groups of units."""
+        place = np.argsort(rng.permutation(self.n_units))
+        place = place if self.problem.cluster is None else place[self._cluster]
+        return [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
 
-    def sample(self, units: np.ndarray) -> tuple[np.ndarray, None, np.ndarray | None]:
-        """Arguments of the metric of drawn units: rows, and clusters, of which none is another."""
-        if self._rows is None:
-            return units, None, None
+    def value_of_rest(self, rows):
+        """The metric of the rows that are left."""
+        cluster = None if self.problem.cluster is None else in_order(self._cluster[rows])
+        return self.value(rows, cluster=cluster)
+
+    def value_of_units(self, units):
+        """The metric of drawn units; clusters that are drawn twice are two."""
+        if self.problem.cluster is None:
+            return self.value(units)
         parts = [self._rows[k] for k in units]
         cluster = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts])
-        return np.concatenate(parts), None, cluster
+        return self.value(np.concatenate(parts), cluster=cluster)
 
 
 def _bias(bias, error, name):
@@ -370,11 +364,12 @@ def _bias(bias, error, name):
     return {"valid": False, "reason": _BIASED.format(size, name)}
 
 
-def _rejects_calibration(request, problem, value):
+def _rejects_calibration(request, parts):
     """Whether the metric is significantly larger than with labels drawn from the forecasts.
 
     Draws end as soon as those to come cannot change the answer.
     """
+    problem = parts.problem
     if problem.cluster is not None:
         notion = (request.options or {}).get("notion", "canonical")
         level = request.confidence_level
@@ -385,7 +380,7 @@ def _rejects_calibration(request, problem, value):
     levels, tail = problem.forecast.cumsum(axis=1), (1 - request.confidence_level) / 2
 
     def draw(rng):
-        return value(slice(None), draw_codes(levels, rng))
+        return parts.value(slice(None), draw_codes(levels, rng))
 
     drawn, total = np.empty(0), request.n_resamples
     batches = draw_batches(draw, total, request.rng, size=_BATCH, n_jobs=request.n_jobs)

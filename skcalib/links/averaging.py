@@ -7,6 +7,8 @@ guide (:ref:`averaged_maps`) has the cost of a model, its log evidence, and the 
 Label distributions as targets vary less around C than labels do, by the factor :math:`\phi = E|Q -
 C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided by this factor
 (quasi-likelihood). The models are fitted first with the factor 1, which gives C, and then again.
+
+`AverageWithout` is the average without some of the samples, by one step from the fit to all.
 """
 
 from __future__ import annotations
@@ -137,13 +139,13 @@ class AveragedMap:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
         recalibrated, binary = self.identity * forecast, self.basis.n_classes == 2
         for rows in self.basis.blocks(len(forecast)) if self.parts else ():
-            every = self.basis(forecast[rows]) if binary else None
+            whole = self.basis(forecast[rows]) if binary else None
             for share, groups, theta in self.parts:
-                if every is None:
+                if whole is None:
                     block = self.basis(forecast[rows], groups)
                     recalibrated[rows] += share * softmax_parts(block.logits(theta))[1]
                 else:
-                    logits = self.basis.part(every, groups).logits(theta)
+                    logits = self.basis.part(whole, groups).logits(theta)
                     recalibrated[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
         return np.minimum(recalibrated, 1.0, out=recalibrated)  # weights sum to one up to rounding
 
@@ -215,13 +217,14 @@ class ModelAverage:
         self.dispersion = 1.0
         self._set_samples(forecast, target, weight, square, design)
         n_classes, size = forecast.shape[1], self.size
+        self.basis = LogitBasis(n_classes)
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
-            self.basis, self.models = LogitBasis(n_classes), []
-            self.shares, self.log_odds = np.ones(1), -np.inf
+            self.models, self.shares, self.log_odds = [], np.ones(1), -np.inf
             return
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
-        self.basis = LogitBasis(n_classes)
-        self.every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
+        self.all_directions = self.basis.fit_directions(
+            forecast, self.weight, size=size, by_class=by_class
+        )
         self._fit_models()
         if self.label.ndim == 2:
             self._divide_by_dispersion()
@@ -291,7 +294,7 @@ class ModelAverage:
 
     def _fit_models(self):
         """Fit the models of the tree, but for those that cannot compete, and weigh them."""
-        self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
+        self.directions = self.all_directions.of(set(self.basis.groups) - CONFUSION)
         tree, needed = tree_of(self.basis)
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(identity.proba)
@@ -316,10 +319,8 @@ class ModelAverage:
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
     def _weigh(self, fitted, identity):
-        """Set the models and their weights, from the log likelihood of the identity.
-
-        Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
-        """
+        """Set the models and their weights, from the log likelihood of the identity."""
+        # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         self.models = [model for key, model in fitted.items() if key]
         evidence = [model.evidence for model in self.models]
         self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
@@ -328,17 +329,15 @@ class ModelAverage:
         self.shares = shares / shares.sum()
 
     def _add_confusion(self, fitted):
-        """Add constants by most likely class to the best model, if a score test supports them.
-
-        The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        of freedom. Only then do they count in the intervals, which are longer with them.
-        """
+        """Add constants by most likely class to the best model, if a score test supports them."""
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
-        score = self.score_sums(parent.proba, self.every)
+        score = self.score_sums(parent.proba, self.all_directions)
         gain, n_added = self._gain(parent, groups, score)
+        # The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
+        # of freedom. Only then do they count in the intervals, which are longer with them.
         if 2 * gain > n_added + np.sqrt(2 * n_added):
-            self.directions = self.every
+            self.directions = self.all_directions
             model = self._fit_one(groups, parent, score)
             evidence = model.evidence - PRIOR.confusion
             fitted[frozenset(groups)] = replace(model, evidence=evidence)
@@ -380,13 +379,13 @@ class ModelAverage:
         """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
-        u = score.gradient[added]
-        i = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
+        gradient = score.gradient[added]
+        hessian = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
         if len(old):
             cross = score.information[np.ix_(added, old)]
             inner = score.information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
-            i = i - cross @ np.linalg.solve(inner, cross.T)
-        return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
+            hessian = hessian - cross @ np.linalg.solve(inner, cross.T)
+        return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient)), len(added)
 
     def _fit_one(self, groups, parent, score):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""

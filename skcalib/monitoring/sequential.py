@@ -154,10 +154,10 @@ class StreamEstimator(BaseEstimator):
             estimator._read_path(header, arrays.pop("path_at"), arrays.pop("path"))
             streams = select(arrays, "stream.")
             estimator._streams.restore(streams)
-            seen = {one.alternatives.n_seen for one in estimator._streams.streams}
+            seen = {stream.alternatives.n_seen for stream in estimator._streams.streams}
             require(seen == {estimator.n_samples_seen_}, "n_samples or step")
-            own = {name: array for name, array in arrays.items() if name[:7] != "stream."}
-            estimator._restore(header["own"], own)
+            own_arrays = {name: array for name, array in arrays.items() if name[:7] != "stream."}
+            estimator._restore(header["own"], own_arrays)
             ColumnNames(**header["names"]).store(estimator)
         return estimator
 
@@ -220,8 +220,8 @@ class StreamEstimator(BaseEstimator):
             names.store(self)
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             if arrays is not None:
                 before["_streams"].restore(arrays)
             raise

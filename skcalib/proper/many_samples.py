@@ -264,10 +264,10 @@ class PartMoments:
         identity = identity_model(np.exp(fitted.basis.log_proba(fitted.forecast)))
         proba = [identity, *fitted.models][average.first].proba
         scale = fitted.dispersion * average.size / fitted.size
-        information = scale * fitted.score_sums(identity.proba, fitted.every)[1]
+        information = scale * fitted.score_sums(identity.proba, fitted.all_directions)[1]
         at_start = information
         if average.first > 0:
-            at_start = scale * fitted.score_sums(proba, fitted.every)[1]
+            at_start = scale * fitted.score_sums(proba, fitted.all_directions)[1]
         return cls(information, at_start, *_second_moments(part, proba))
 
 
@@ -278,7 +278,7 @@ def _second_moments(part, proba):
     weight = part.share * part.sample_share * size
     n_clusters = 0 if part.cluster is None else int(part.cluster.max()) + 1
     scores, tangents = np.zeros((n_clusters, n_directions)), np.zeros((n_clusters, n_directions))
-    for rows, block in part.average.every:
+    for rows, block in part.average.all_directions:
         p, residual = proba[rows], part.residual(rows, proba[rows])
         score, tangent = block.project(residual), block.tangent_project(p, residual)
         if part.cluster is None:

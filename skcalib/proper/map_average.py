@@ -396,7 +396,9 @@ def squared_norms(
     """
     share = 1 / len(problems) if reduce == "mean" else 1.0
     finite = [
-        score for score in scores if all(np.isfinite(one.errors(score)).all() for one in problems)
+        score
+        for score in scores
+        if all(np.isfinite(problem.errors(score)).all() for problem in problems)
     ]
     norms = dict(zip(finite, mean_residual_norms(problems, finite, share), strict=True))
     infinite = ErrorNorm(np.inf, LEAST_NOISE, 0.0, 0.0)
@@ -419,7 +421,10 @@ def mean_residual_norms(
         for projection in projections:
             projection.solve()
     at_zero, *fitted = zip(*by_problem, strict=True)
-    noise_at_zero, noises = ScoreNoise(at_zero, 1.0), [FitNoise(one, share) for one in fitted]
+    noise_at_zero, noises = (
+        ScoreNoise(at_zero, 1.0),
+        [FitNoise(of_score, share) for of_score in fitted],
+    )
     for blocks in zip(*(problem.average.directions for problem in problems), strict=True):
         for noise in (noise_at_zero, *noises):
             noise.add(blocks)
@@ -505,7 +510,8 @@ class LogProjection(ScoreProjection):
         signal = 0.25 * variance + traces.signal
         # A gain may be negative: the ratio of signal to raw is that of noise at least.
         floor = max(traces.first, LEAST_NOISE)
-        return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
+        noise2, noise3 = traces.noise
+        return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, noise2, noise3)
 
 
 class BrierProjection:
@@ -586,8 +592,9 @@ class BrierProjection:
     def norm(traces: _Traces, change: float, variance: float) -> ErrorNorm:
         """The norm from the traces of the noise, and the mean squared change and its variance."""
         between = min(variance / change**2, _BETWEEN) if change > 0 else 0.0
-        raw = traces.squared_mean
-        return ErrorNorm.from_mean(traces.signal, raw, raw - traces.first, *traces.noise, between)
+        raw, (noise2, noise3) = traces.squared_mean, traces.noise
+        estimate = raw - traces.first
+        return ErrorNorm.from_mean(traces.signal, raw, estimate, noise2, noise3, between)
 
 
 def _products(left, right):
@@ -603,14 +610,16 @@ class _Noise:
         self._projections, self._share = projections, share
         problem = projections[0].problem
         self._problem = problem
-        mean = np.sqrt(share) * np.concatenate([one.mean for one in projections])
+        mean = np.sqrt(share) * np.concatenate([projection.mean for projection in projections])
         self._traces = _Traces(mean) if problem.cluster is None else _ClusterTraces(mean, problem)
 
     def add(self, blocks: Sequence[tuple[slice, BasisBlock]]) -> None:
         """Add the samples of one block of each problem."""
-        pairs = zip(self._projections, blocks, strict=True)
-        noises, values = zip(*(one.noise(rows, block) for one, (rows, block) in pairs), strict=True)
-        rows = blocks[0][0]
+        rows, noises, values = blocks[0][0], [], []
+        for projection, (_, block) in zip(self._projections, blocks, strict=True):
+            noise, value = projection.noise(rows, block)
+            noises.append(noise)
+            values.append(value)
         root = self._problem.root[rows]
         noise = np.hstack(noises)
         noise *= (np.sqrt(self._share) * root)[:, None]
@@ -630,7 +639,7 @@ class ScoreNoise(_Noise):
     _expected = 0.0
 
     def _add_values(self, expected, rows):
-        self._expected += sum(float(one.sum()) for one in expected)
+        self._expected += sum(float(values.sum()) for values in expected)
 
     @property
     def norm(self) -> SquaredNorm:
@@ -670,7 +679,7 @@ class FitNoise(_Noise):
         square = squares[[0, 0, 1], [0, 1, 1]]
         variance = max(float(square @ [1.0, -2 * self._gain, self._gain**2]), 0.0)
         norm = self._projections[0].norm(self._traces, self._gain, variance)
-        largest = self._share * sum(one.largest_error for one in self._projections)
+        largest = self._share * sum(projection.largest_error for projection in self._projections)
         return replace(norm, largest_error=largest)
 
 

@@ -179,7 +179,7 @@ class Extension:
 
     def _with_transitions(self, problem, fit):
         """The extension by fitted transitions, and their changes (n, K, r) for rates of one."""
-        changes = [one.change(problem.forecast, fit.start) for one in fit.transitions]
+        changes = [transition.change(problem.forecast, fit.start) for transition in fit.transitions]
         changes = np.stack(changes, axis=2)
         score = changes / np.sqrt(np.maximum(fit.proba, TINY))[:, :, None]
         form = np.einsum("ikj,ikj->i", score @ fit.inverse, score)
@@ -226,7 +226,7 @@ class Extension:
         if self.transitions:
             forecast, start = problem.forecast[rows], self.start[rows]
             target = problem.targets(rows) / np.maximum(p, TINY)
-            changes = [one.change(forecast, start) for one in self.transitions]
+            changes = [transition.change(forecast, start) for transition in self.transitions]
             score = np.stack([np.einsum("ik,ik->i", target, d) for d in changes], axis=1)
             along = np.stack([np.einsum("ik,ik->i", residual, d) for d in changes], axis=1)
             image = score @ self.inverse
@@ -493,8 +493,9 @@ class ResidualTest:
         pvalues, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
         for _, norm in self.levels:
             added = norm.estimate - before.estimate
-            noise = max(norm.noise2 - before.noise2, LEAST_NOISE), norm.noise3 - before.noise3
-            pvalues.append(SquaredNorm(added, *noise, 0.0).pvalue)
+            noise2 = max(norm.noise2 - before.noise2, LEAST_NOISE)
+            noise3 = norm.noise3 - before.noise3
+            pvalues.append(SquaredNorm(added, noise2, noise3, 0.0).pvalue)
             before = norm
         return pvalues
 
@@ -628,12 +629,12 @@ def _best_transitions(problem, best, start):
     average = problem.average
     identity = identity_model(np.exp(average.basis.log_proba(problem.forecast)))
     labelled = LabelledRows.of(average)
-    bases = [(identity, identity.proba, 0.0)]
+    plain, fits = 0.0, [_fit_transitions(problem, labelled, identity, identity.proba, 0.0)]
     if best.groups:
         gain = labelled.log_likelihood(start) - labelled.log_likelihood(identity.proba)
-        bases.append((best, start, gain - (best.gain - best.evidence)))
-    plain = max(evidence for _, _, evidence in bases)
-    fits = [_fit_transitions(problem, labelled, *base) for base in bases]
+        evidence = gain - (best.gain - best.evidence)
+        plain = max(plain, evidence)
+        fits.append(_fit_transitions(problem, labelled, best, start, evidence))
     fits = [fit for fit in fits if fit is not None]
     if not fits:
         return None
@@ -707,10 +708,10 @@ def _fit_rates(forecast, labelled, proba, transitions):
     """
     rows, label, weight = labelled
     chance = np.maximum(proba[rows, label], TINY)
-    masses = [one.mass(forecast, proba) for one in transitions]
+    masses = [transition.mass(forecast, proba) for transition in transitions]
     columns = [
-        mass[rows] * ((label == one.target) * 1.0 - (label == one.source))
-        for mass, one in zip(masses, transitions, strict=True)
+        mass[rows] * ((label == transition.target) * 1.0 - (label == transition.source))
+        for mass, transition in zip(masses, transitions, strict=True)
     ]
     change = np.column_stack(columns)
 
@@ -721,7 +722,7 @@ def _fit_rates(forecast, labelled, proba, transitions):
             moved[:, transition.target] += r * mass
         return moved
 
-    rate = np.array([one.rate for one in transitions]) / 2
+    rate = np.array([transition.rate for transition in transitions]) / 2
     moved = moved_by(rate)
     while moved.min() < 0:
         rate = rate / 2
@@ -806,7 +807,7 @@ def _wider_norm(problems, levels, score, norm, share):
     traces = _CellTraces(problems[0], mean, sum(map(len, of_cells)))
     for blocks in zip(*(part.blocks for part in parts), strict=True):
         rows = blocks[0][0]
-        noises = [part.noise(*block) for part, block in zip(parts, blocks, strict=True)]
+        noises = [part.noise(rows, block) for part, (_, block) in zip(parts, blocks, strict=True)]
         cells, dense, gains = zip(*noises, strict=True)
         traces.add(
             rows,
@@ -862,8 +863,8 @@ class _CellTraces:
         squared = float(self._mean @ self._mean)
         estimate = gain + squared - first
         raw = max(gain + squared, first) if gain else squared
-        cumulants = max(2 * second, LEAST_NOISE), 8 * third
-        return SquaredNorm.from_mean(signal, raw, estimate, *cumulants, between)
+        noise2 = max(2 * second, LEAST_NOISE)
+        return SquaredNorm.from_mean(signal, raw, estimate, noise2, 8 * third, between)
 
 
 class BrierDirections:
@@ -947,7 +948,7 @@ class BrierDirections:
     def _changes(self, rows):
         """Changes (m, K) by the transitions."""
         forecast, start = self.problem.forecast[rows], self._extension.start[rows]
-        return [one.change(forecast, start) for one in self._extension.transitions]
+        return [transition.change(forecast, start) for transition in self._extension.transitions]
 
     def _values(self, rows, block):
         """Directions (m, c, J), residuals (m, c) and their weights (m, c) in inner products."""

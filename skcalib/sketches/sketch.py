@@ -395,8 +395,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         with refused("state of a ForecastSketch"):
             plan = sketch._plan()
             for k, group in enumerate(header["groups"]):
-                own = {name: arrays.pop(f"{k}.{name}") for name in CellSums.ARRAYS}
-                sums = CellSums(plan, group["n_samples"], float(group["scale"]), **own)
+                group_arrays = {name: arrays.pop(f"{k}.{name}") for name in CellSums.ARRAYS}
+                sums = CellSums(plan, group["n_samples"], float(group["scale"]), **group_arrays)
                 sums.require_sums()
                 groups[plain(_tuples(group["key"]), "by")] = sums
             require(not arrays and 0 < len(groups) == len(header["groups"]), "the list of groups")

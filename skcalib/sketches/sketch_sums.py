@@ -153,9 +153,9 @@ class CellSums:
                 high[i, at], low[i, at] = add_pairs(
                     (high[i, at], low[i, at]), (theirs.high[i, part], theirs.low[i, part])
                 )
-        total, rest = add_pairs((mine.total, mine.rest), (theirs.total, theirs.rest))
+        total, error = add_pairs((mine.total, mine.rest), (theirs.total, theirs.rest))
         n_samples = self.n_samples + other.n_samples
-        return CellSums(self.plan, n_samples, scale, key, high, low, total, rest)
+        return CellSums(self.plan, n_samples, scale, key, high, low, total, error)
 
     def _at(self, scale, n_fields):
         """The sums of weights divided by another power of two, which is exact."""

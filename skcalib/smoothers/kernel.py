@@ -278,7 +278,7 @@ class DirichletKernel(Smoother):
             few = self._part(rng.choice(n_samples, n_subsample, replace=False))
             subsample_cost = few._cost()
             shrink = (n_samples / n_subsample) ** (-2 / (n_columns + 3))
-        return _search_bandwidth(
+        return search_bandwidth(
             self._cost(),
             criterion="risk" if self._by_risk() else "likelihood",
             n_samples=n_samples,
@@ -388,7 +388,7 @@ class _Curve:
         return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
 
 
-def _search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
+def search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the
@@ -466,13 +466,11 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def _warn_few_neighbours(kernel, rng):
-    r"""Warn where the kernel estimate of a calibrated forecast would be far from zero.
-
-    With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
-    of neighbours is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a
-    calibrated forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`:
-    the squared bias of averaging plus the variance of the labels.
-    """
+    """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
+    # With the shares a_ij of the others in the average at s_i, the effective number of neighbours
+    # is 1 / sum_j a_ij^2 (Kish). The error is the direct Brier error of a calibrated forecast,
+    # |sum_j a_ij s_j - s_i|^2 + sum_j a_ij^2 (1 - |s_i|^2): the squared bias of averaging plus the
+    # variance of the labels.
     (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
     rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
     points, scaled = kernel.forecast_[rows], kernel._points / bandwidth

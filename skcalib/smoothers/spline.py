@@ -1,7 +1,7 @@
 """Restricted cubic splines of the logit: the smooth calibration curve of clinical research.
 
 `SplineSmoother` is the smoother, `SplineCurve` one fitted curve, `SplineBasis` its basis functions
-and `_firth` the penalised logistic regression.
+and `firth_regression` the penalised logistic regression.
 """
 
 from __future__ import annotations
@@ -187,10 +187,7 @@ class SplineCurve:
         return self
 
     def _fit_knots(self, knots, t, label, weight):
-        """Fit with these knots, two for a straight line and none for a constant; return self.
-
-        Return None, and keep the previous fit, where the columns are linearly dependent.
-        """
+        """Fit with knots, two for a line, none for a constant; None if columns are dependent."""
         basis = SplineBasis(knots)
         columns = basis(t)
         factor = np.linalg.qr(np.sqrt(weight / weight.sum())[:, None] * columns, mode="r")
@@ -201,7 +198,7 @@ class SplineCurve:
         if len(knots) == 2:  # weak normal prior of the slope around 1
             prior[1] = _SLOPE / basis.unit**2
         prior = whiten.T @ (prior[:, None] * whiten)
-        self.coef_, self.covariance_ = _firth(columns @ whiten, label, weight, t, prior)
+        self.coef_, self.covariance_ = firth_regression(columns @ whiten, label, weight, t, prior)
         self.knots_, self._basis, self._whiten = knots, basis, whiten
         return self
 
@@ -277,7 +274,7 @@ class _Fit(NamedTuple):
     information: np.ndarray
 
 
-def _firth(design, label, weight, offset, prior):
+def firth_regression(design, label, weight, offset, prior):
     """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
 
     Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear

@@ -52,7 +52,7 @@ def options_of(function, y, proba, weight, **options):
 
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
     found = options_of(s.calibration_error, y, proba, weight, **options)
-    return methods.score_gaps({**found, "notion": NOTIONS[notion]()})
+    return methods.Gaps.of_scores({**found, "notion": NOTIONS[notion]()})
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -140,7 +140,7 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
     given = {"kernel": LaplacianKernel(0.5), "notion": notion}
     found = options_of(s.kernel_calibration_error, y, proba, weight, **given)
-    h = methods.residual_kernel(found, None)
+    h = methods.residual_kernel(methods.KernelProblem.of(found), found["statistic"], None)
     norm = (methods.squared_block_norm if in_blocks else methods.squared_embedding_norm)(
         h, np.random.RandomState(0)
     )
@@ -167,7 +167,8 @@ def test_slopes_of_random_blocks_and_of_all_pairs(monkeypatch):
         notion="canonical",
         statistic="auto",
     )
-    h, rng = methods.residual_kernel(found, None), np.random.RandomState(0)
+    samples, rng = methods.KernelProblem.of(found), np.random.RandomState(0)
+    h = methods.residual_kernel(samples, "auto", None)
     blocks, pairs = methods.squared_block_norm(h, rng), methods.squared_embedding_norm(h, rng)
     assert pairs.slope < blocks.slope < 3 * pairs.slope
 
@@ -445,7 +446,8 @@ def test_an_estimate_is_told_from_draws_of_labels_at_half_of_the_level(n_above, 
         return drawn[-1]
 
     problem = check_problem([0, 1, 1], [0.2, 0.5, 0.6])
-    assert request_module._rejects_calibration(question, problem, value) == rejects
+    parts = SimpleNamespace(problem=problem, value=value)
+    assert request_module._rejects_calibration(question, parts) == rejects
     assert len(drawn) == (199 if rejects else 10)
 
 

@@ -30,7 +30,7 @@ def fit_in(basis, y, forecast, weight):
     """As `average_of`, in directions that were learned before."""
     average = ModelAverage()
     average._set_samples(forecast, np.eye(forecast.shape[1])[y], weight, None)
-    average.basis, average.every = basis, Directions(basis, forecast)
+    average.basis, average.all_directions = basis, Directions(basis, forecast)
     average._fit_models()
     return average
 

@@ -11,7 +11,7 @@ from skcalib.links.logits import curve_of_ranks, log_positive
 from skcalib.recalibration import KernelRecalibrator
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
-from skcalib.smoothers.kernel import MOST_EVALUATIONS, _search_bandwidth
+from skcalib.smoothers.kernel import MOST_EVALUATIONS, search_bandwidth
 
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]  # of the published code
 
@@ -39,7 +39,7 @@ class Counted:
 def test_few_full_evaluations_beat_a_grid(centre, shift, skew):
     """The subsample points `shift` decades beside the truth."""
     full, part = Counted(centre, skew), Counted(np.clip(centre + shift, -5, 0))
-    search = _search_bandwidth(full, criterion="risk", n_samples=10_000, subsample_cost=part)
+    search = search_bandwidth(full, criterion="risk", n_samples=10_000, subsample_cost=part)
     assert len(full.tried) <= MOST_EVALUATIONS
     assert full([search.bandwidth]) <= full(GRID).min() + 1e-4
     assert search.n_samples == 10_000
@@ -48,11 +48,11 @@ def test_few_full_evaluations_beat_a_grid(centre, shift, skew):
 
 
 def test_search_at_the_ends_and_with_infinite_costs():
-    decreasing = _search_bandwidth(lambda h: h, criterion="likelihood", n_samples=10)
+    decreasing = search_bandwidth(lambda h: h, criterion="likelihood", n_samples=10)
     assert decreasing.bandwidth == pytest.approx(1e-5)
-    nothing = _search_bandwidth(lambda h: np.full(len(h), np.inf), criterion="risk", n_samples=10)
+    nothing = search_bandwidth(lambda h: np.full(len(h), np.inf), criterion="risk", n_samples=10)
     assert nothing.bandwidth == 1
-    steep = _search_bandwidth(
+    steep = search_bandwidth(
         lambda h: np.where(h < 0.05, np.inf, np.log(h / 0.1) ** 2), criterion="risk", n_samples=10
     )
     assert steep.bandwidth == pytest.approx(0.1, rel=0.05)

@@ -11,7 +11,7 @@ from skcalib import ReliabilityDisplay
 from skcalib.data.problem import Problem
 from skcalib.displays._curves import SplinedCurve
 from skcalib.smoothers import SplineSmoother
-from skcalib.smoothers.spline import SplineBasis, _firth
+from skcalib.smoothers.spline import SplineBasis, firth_regression
 
 
 def fit(p, y, weight=None, **options):
@@ -66,7 +66,7 @@ def test_firth_is_the_known_answer_for_a_constant():
     """Jeffreys' prior of one probability adds half a success and half a failure."""
     for hits, size in ((0, 10), (3, 10), (20, 20)):
         label, ones = (np.arange(size) < hits) * 1.0, np.ones(size)
-        coef, covariance = _firth(ones[:, None], label, ones, 0 * ones, np.zeros((1, 1)))
+        coef, covariance = firth_regression(ones[:, None], label, ones, 0 * ones, np.zeros((1, 1)))
         p = (hits + 0.5) / (size + 1)
         assert_allclose(expit(coef[0]), p, atol=1e-6)
         assert_allclose(covariance, 1 / (size * p * (1 - p)), rtol=1e-4)
