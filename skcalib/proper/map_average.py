@@ -211,31 +211,32 @@ class AveragedProblem:
 
     def errors(self, score: ProperScore) -> np.ndarray:
         """Terms whose mean is the error (n,)."""
-        errors = self.map_errors(score)
-        if self.extension is None or self.extension.share == 0:
-            return errors
-        return self._with_extension(errors, self._terms_of_extension.of(score).errors)
+        return self.terms(score).errors
 
     def differences(self, score: ProperScore) -> np.ndarray:
         """Paired differences of losses (n,)."""
-        differences = self.map_differences(score)
-        if self.extension is None or self.extension.share == 0:
-            return differences
-        return self._with_extension(differences, self._terms_of_extension.of(score).differences)
+        return self.terms(score).differences
 
-    def map_errors(self, score: ProperScore) -> np.ndarray:
-        """`errors` by the averaged maps alone (n,)."""
-        return self._terms_of_maps.of(score).errors
+    def map_terms(self, score: ProperScore) -> LossTerms:
+        """Terms by the averaged maps alone."""
+        return self._terms_of_maps.of(score)
 
-    def map_differences(self, score: ProperScore) -> np.ndarray:
-        """`differences` by the averaged maps alone (n,)."""
-        return self._terms_of_maps.of(score).differences
+    def terms(self, score: ProperScore) -> LossTerms:
+        """Terms of the averaged maps and, where these are finite, of the extension."""
+        of_maps, extension = self.map_terms(score), self.extension
+        if extension is None or extension.share == 0:
+            return of_maps
+        of_extension, share = self._terms_of_extension.of(score), extension.share
 
-    def _with_extension(self, of_maps, of_extension):
-        """Terms of the averaged maps and of the extension, with its weight, where finite."""
-        share, finite = self.extension.share, np.isfinite(of_maps)
-        return np.where(
-            finite, (1 - share) * np.where(finite, of_maps, 0.0) + share * of_extension, of_maps
+        def mixed(maps, extended):
+            finite = np.isfinite(maps)
+            return np.where(
+                finite, (1 - share) * np.where(finite, maps, 0.0) + share * extended, maps
+            )
+
+        return LossTerms(
+            mixed(of_maps.errors, of_extension.errors),
+            mixed(of_maps.differences, of_extension.differences),
         )
 
     @cached_property
