@@ -415,7 +415,7 @@ class DistanceKernel(Kernel):
     metric: Literal["total_variation", "euclidean"] = "total_variation"
     max_samples: int | None = 2000
 
-    squared = False  # whether `_profile` takes the square of the distance
+    squared = False  # whether the exponent has the square of the distance
 
     def __post_init__(self) -> None:
         bandwidth: Any = self.bandwidth
@@ -456,18 +456,18 @@ class DistanceKernel(Kernel):
                 f"The bandwidth of {self!r} depends on data: use kernel.for_data(forecast) first."
             )
         x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        self._check_columns(x.shape[-1])
+        if self.squared and self.metric == "total_variation" and x.shape[-1] > 2:
+            raise ValueError(
+                "GaussianKernel(metric='total_variation') is not positive semi-definite for more "
+                "than two classes: use metric='euclidean', or LaplacianKernel."
+            )
+        bandwidth: Any = self.bandwidth
+        slope = -0.5 / bandwidth / bandwidth if self.squared else -1 / bandwidth
         values = np.asarray(distances(x, y, self.metric, squared=self.squared, paired=paired))
-        values *= max(self._slope(), -_STEEPEST)
+        values *= max(slope, -_STEEPEST)
         if values.min(initial=0.0) < _LOWEST:
             np.maximum(values, _LOWEST, out=values)
         return np.exp(values, out=values)
-
-    def _check_columns(self, n_columns):
-        """Raise if the function is not positive semi-definite."""
-
-    def _slope(self):
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -504,9 +504,6 @@ class LaplacianKernel(DistanceKernel):
     0.5
     """
 
-    def _slope(self):
-        return -1 / self.bandwidth
-
 
 @dataclass(frozen=True)
 class GaussianKernel(DistanceKernel):
@@ -541,16 +538,6 @@ class GaussianKernel(DistanceKernel):
     metric: Literal["total_variation", "euclidean"] = "euclidean"
 
     squared = True
-
-    def _slope(self):
-        return -0.5 / self.bandwidth / self.bandwidth
-
-    def _check_columns(self, n_columns):
-        if n_columns > 2 and self.metric == "total_variation":
-            raise ValueError(
-                "GaussianKernel(metric='total_variation') is not positive semi-definite for more "
-                "than two classes: use metric='euclidean', or LaplacianKernel."
-            )
 
 
 #: Kernels by the names that arguments accept.

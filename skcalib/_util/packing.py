@@ -29,33 +29,33 @@ def is_packed(start, kind):
     return f'"kind": "{kind}"'.encode() in start
 
 
-def bytes_array(data):
+def bytes_array(content):
     """Bytes as an array, which an archive can hold."""
-    return np.frombuffer(data, np.uint8)
+    return np.frombuffer(content, np.uint8)
 
 
-def unpack(data, kind, form):
+def unpack(content, kind, form):
     """The header, which has the form `form`, and the arrays that `pack` wrote.
 
     Raises a `ValueError` of one sentence for bytes of something else, of another version, damaged
     ones, and a header of another form.
     """
     state = f"state of a {kind}"
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise ValueError(f"data must be bytes, got {type(data).__name__}.")
-    data = bytes(data)
-    if data.startswith(b"skcalib-"):
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise ValueError(f"data must be bytes, got {type(content).__name__}.")
+    content = bytes(content)
+    if content.startswith(b"skcalib-"):
         raise ValueError(
             f"The {state} has the format of an earlier version of skcalib, which is no longer "
             "read: make it again from its samples."
         )
-    if not data.startswith(b"PK"):
+    if not content.startswith(b"PK"):
         raise ValueError(f"The bytes are no {state}: they are no NumPy archive.")
     try:
-        with ZipFile(BytesIO(data)) as archive:
+        with ZipFile(BytesIO(content)) as archive:
             members = archive.infolist()
             arrays = {
-                member.filename.removesuffix(".npy"): read_member(archive, member, len(data))
+                member.filename.removesuffix(".npy"): read_member(archive, member, len(content))
                 for member in members
             }
         header = json.loads(arrays.pop("header").tobytes())

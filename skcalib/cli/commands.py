@@ -81,7 +81,11 @@ def run_report(options: argparse.Namespace) -> tuple[str, bytes]:
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)
     with show_progress() if verbose else nullcontext():
-        report = _report(options, verbose)
+        if options.command == "report":
+            with without_standard_input(options.files) as options.files:
+                report = report_of_files(options, verbose)
+        else:
+            report = _demonstration(verbose)
     with stage("page", verbose, printable(options.out.name)):
         if options.out == STANDARD:
             return "", render_page(report._document()).encode()
@@ -142,14 +146,10 @@ def _is_ours(path, kind):
 # --- Reports --------------------------------------------------------------------------------------
 
 
-def _report(options, verbose):
-    if options.command == "report":
-        with without_standard_input(options.files) as options.files:
-            return _report_of_files(options, verbose)
-    return _demonstration(verbose)
-
-
-def _report_of_files(options, verbose):
+def report_of_files(
+    options: argparse.Namespace, verbose: bool
+) -> CalibrationReport | ComparisonReport:
+    """The report of the files, or the comparison of several."""
     names = options.name or [files.name_of(path) for path in options.files]
     if len(names) != len(options.files):
         raise ValueError(
@@ -406,17 +406,16 @@ def _read(path, monitor, options, columns):
         try:
             return files.read_files(path, features=columns, **roles)
         except ChoiceError as error:
-            same = [choice for choice in error.choices if _is_in_state(choice, known)]
-            if len(same) != 1:
+            same = {
+                argument: column
+                for choice in error.choices
+                for argument, column in choice.items()
+                if in_words(known.get(argument) or "") == in_words(column)
+            }
+            if not same:
                 raise
-            roles |= same[0]
-            print_note(path.name, f"{next(iter(same[0].values()))} is taken, as in the state")
-
-
-def _is_in_state(choice, known):
-    """Whether a choice of a column is that of the state."""
-    ((argument, column),) = choice.items()
-    return bool(known.get(argument)) and in_words(known[argument]) == in_words(column)
+            roles |= same
+            print_note(path.name, f"{', '.join(same.values())} is taken, as in the state")
 
 
 def _joined_names(monitor, read, path, options):
@@ -486,19 +485,23 @@ def _read_state(options):
 
 def _monitor_for(monitor, read, path, options):
     """The monitor, new if there was none, and the predictions in the order of its classes."""
+    event = read.event
+    if read.labels is None:
+        labels = list(range(2 if read.y_proba.ndim == 1 else max(2, read.y_proba.shape[1])))
+    else:
+        labels = np.asarray(read.labels).tolist()
     if monitor is None:
         from skcalib.monitoring import CalibrationMonitor
 
         monitor = CalibrationMonitor(
-            _classes_of(read),
+            labels[::-1] if event is not None and event == labels[0] else labels,
             notion=NOTION if options.notion is None else options.notion,
             alpha=ALPHA if options.alpha is None else options.alpha,
             window=WINDOW if options.window is None else options.window,
         )
-    known = np.asarray(monitor.labels).tolist()
     if read.labels is None:
         return monitor, read
-    labels = np.asarray(read.labels).tolist()
+    known = np.asarray(monitor.labels).tolist()
     if len(known) == len(labels) == 2:  # a file with one class only may not name the other
         named = [label for label in labels if label in known]
         if len(named) == 1 and f"not {named[0]}" in labels:
@@ -509,20 +512,12 @@ def _monitor_for(monitor, read, path, options):
             f"{path.name} has the classes {' and '.join(map(str, labels))}, and "
             f"{options.state.name} has {' and '.join(map(str, known))}."
         )
-    if read.event is not None and str(read.event) != str(known[-1]):
+    if event is not None and str(event) != str(known[-1]):
         raise ValueError(
-            f"--event is {known[-1]} in {options.state.name}, got {read.event}: leave it out, or "
+            f"--event is {known[-1]} in {options.state.name}, got {event}: leave it out, or "
             "start another state."
         )
     return monitor, replace(read, labels=np.array(labels), event=None).in_order_of(known)
-
-
-def _classes_of(read):
-    """Classes of a new monitor, the event last."""
-    if read.labels is None:
-        return list(range(2 if read.y_proba.ndim == 1 else max(2, read.y_proba.shape[1])))
-    labels = np.asarray(read.labels).tolist()
-    return labels[::-1] if read.event is not None and read.event == labels[0] else labels
 
 
 def _groups(table, columns):

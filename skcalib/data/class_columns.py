@@ -119,7 +119,7 @@ def classes_of_columns(
             named = isinstance(only[0], (str, bytes)) and read_name(column, only).kind == "class"
             pos_label = only.tolist()[0] if named else None
     classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
-    return _classes_by_name(column, classes, name, given=by_argument, remedy=remedy)
+    return _classes_by_name(column, classes, name, by_argument=by_argument, remedy=remedy)
 
 
 def _warn_of_categories(categories, classes, y_proba, name):
@@ -145,47 +145,44 @@ def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> No
     if column is None:
         check_order(y_proba, classes, name, remedy=None)
     elif len(classes) == 2:
-        _classes_by_name(column, classes, name, given=True, remedy=None)
+        _classes_by_name(column, classes, name, by_argument=True, remedy=None)
 
 
-def _classes_by_name(column, classes, name, *, given, remedy):
+def _classes_by_name(column, classes, name, *, by_argument, remedy):
     """Two classes; the class of a single column of probabilities comes last.
 
-    `given`: the order of `classes` comes from arguments, not from sorted labels.
+    `by_argument`: the order of `classes` comes from arguments, not from sorted labels.
     """
     if isinstance(column, int):  # the column of another frame, or the number of the only column
-        if given or column != classes[0]:
+        if by_argument or column != classes[0]:
             return classes
         raise _unclear(f"is number {column}", classes, name, remedy)
     reading = read_name(column, classes, default=1)
     if reading.kind == "class":
-        if given and reading.place == 0:
-            named, other = classes.tolist()
+        if by_argument and reading.place == 0:
+            named, last = classes.tolist()
+            advice = {
+                None: f"pass the probabilities of {last!r}",
+                "labels": f"pass labels={[last, named]!r}",
+                "pos_label": f"pass pos_label={named!r} (and no labels=)",
+            }[remedy]
             raise ValueError(
                 f"The column of {name} is named {column!r}, so it is the probability of "
-                f"{named!r}, but it would be read as that of {other!r}: "
-                f"{_contradiction_remedy(named, other, remedy)}an array, which has no names."
+                f"{named!r}, but it would be read as that of {last!r}: {advice}, or an array, "
+                "which has no names."
             )
         return classes[::-1] if reading.place == 0 else classes
     if 0 in reading.mentioned or (reading.kind == "ambiguous" and reading.mentioned):
         raise _unclear(f"is named {column!r}", classes, name, None)
-    if given or (plain_event(classes) == 1 and reading.kind in ("generic", "unknown")):
+    if by_argument or (plain_event(classes) == 1 and reading.kind in ("generic", "unknown")):
         return classes
     raise _unclear(f"is named {column!r}", classes, name, remedy)
-
-
-def _contradiction_remedy(named, default, remedy):
-    if remedy is None:
-        return f"pass the probabilities of {default!r}, or "
-    if remedy == "labels":
-        return f"pass labels={[default, named]!r}, or "
-    return f"pass pos_label={named!r} (and no labels=), or "
 
 
 def _unclear(reason, classes, name, remedy):
     """The error for a single column whose class is unknown."""
     first, second = classes.tolist()
-    remedy = {
+    advice = {
         None: f"rename it after one of them, such as 'p_{second}'",
         "labels": f"pass labels={[first, second]!r} or labels={[second, first]!r}, with its class "
         "last",
@@ -193,7 +190,7 @@ def _unclear(reason, classes, name, remedy):
     }[remedy]
     return ValueError(
         f"The column of {name} {reason}, which does not say whether it is the probability of "
-        f"{first!r} or of {second!r}: {remedy}."
+        f"{first!r} or of {second!r}: {advice}."
     )
 
 

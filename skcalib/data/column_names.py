@@ -154,17 +154,19 @@ def read_name(name, classes, default=None):
         (place,) = places
         is_class = place == default or not _is_weak(words, spelled[place])
         return Reading("class", place) if is_class else Reading("ambiguous")
-    others = [word for word in words if word not in _KNOWN]
+    unknown_words = [word for word in words if word not in _KNOWN]
     if places:
         return Reading("ambiguous")
-    if not others and not (words and _LINKS.issuperset(words)):
+    if not unknown_words and not (words and _LINKS.issuperset(words)):
         return Reading("generic")
     numbers = {
         place
         for place in mentioned
         if any(all(map(_is_number, spelling)) for spelling in spelled[place] & parts)
     }
-    only_numbers = others and all(map(_is_number, others)) and _FORECAST.isdisjoint(words)
+    only_numbers = (
+        unknown_words and all(map(_is_number, unknown_words)) and _FORECAST.isdisjoint(words)
+    )
     is_clear = not only_numbers and numbers <= {default} and _NEGATIONS.isdisjoint(words)
     return Reading("unknown" if is_clear else "ambiguous", mentioned=mentioned - numbers)
 

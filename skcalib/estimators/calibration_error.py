@@ -203,49 +203,36 @@ class CalibrationErrorEstimator(ClassifierInspector):
         """
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
-        return self._estimate(problem)
-
-    def _estimate(self, problem):
-        how: dict[str, Any] = {
-            "loss": self.loss,
-            "smoother": self._seeded_smoother(),
-            "method": self.method,
-            "confidence_level": float(self.confidence_level),
-            "n_jobs": self.n_jobs,
-        }
-        if not problem.is_incomplete:
-            found = estimate_proper_error(problem, notion=self.notion, **how)
-            given = found.interval, found.evidence, found.lower_bound
-            return self._set(decompose(found.terms), *given)
-        found = [
-            estimate_proper_error(label, notion="canonical", **how) for label in problem.of_labels()
-        ]
+        estimate = partial(
+            estimate_proper_error,
+            loss=self.loss,
+            smoother=self._seeded_smoother(),
+            method=self.method,
+            confidence_level=float(self.confidence_level),
+            n_jobs=self.n_jobs,
+        )
+        if problem.is_incomplete:
+            estimates = [estimate(label, notion="canonical") for label in problem.of_labels()]
+        else:
+            estimates = [estimate(problem, notion=self.notion)]
         mean = partial(reduced_fields, notion=resolve_notion(self.notion))
-        interval, evidence = None, None
-        if all(label.interval is not None for label in found):
-            interval = mean(MeanInterval, [label.interval for label in found])
-        if all(label.evidence is not None for label in found):
-            names = found[0].evidence
-            evidence = {
-                name: float(np.mean([label.evidence[name] for label in found])) for name in names
-            }
-        reason = next((label.lower_bound for label in found if label.lower_bound), "")
-        terms = mean(ScoreDecomposition, [decompose(label.terms) for label in found])
-        return self._set(terms, interval, evidence, reason)
-
-    def _set(self, terms, interval, evidence, lower_bound):
-        """Set the attributes from a `ScoreDecomposition`, an interval or None, and the rest."""
-        self.lower_bound_ = lower_bound
+        terms = mean(ScoreDecomposition, [decompose(part.terms) for part in estimates])
         self.calibration_error_ = terms.calibration
         self.refinement_ = terms.refinement
         self.sharpness_ = terms.sharpness
         self.uncertainty_ = terms.uncertainty
         self.expected_loss_ = terms.loss
-        self.confidence_interval_ = self.standard_error_ = None
-        if interval is not None:
+        self.lower_bound_ = next((part.lower_bound for part in estimates if part.lower_bound), "")
+        self.confidence_interval_ = self.standard_error_ = self.evidence_ = None
+        if all(part.interval is not None for part in estimates):
+            interval = mean(MeanInterval, [part.interval for part in estimates])
             self.confidence_interval_ = (interval.low, interval.high)
             self.standard_error_ = interval.standard_error
-        self.evidence_ = evidence
+        if all(part.evidence is not None for part in estimates):
+            self.evidence_ = {
+                name: float(np.mean([part.evidence[name] for part in estimates]))
+                for name in estimates[0].evidence
+            }
         return self
 
     def _given_forecasts(self, X, y, *, sample_weight, groups):
@@ -258,10 +245,19 @@ class CalibrationErrorEstimator(ClassifierInspector):
                 "estimator=... for features."
             ) from None
         notion = resolve_notion(self.notion)
-        data = y, X, notion, sample_weight, self.labels, None, groups
-        how: dict[str, Any] = {"name": "X", "remedy": "labels", "incomplete": True}
-        how["copy"] = not reads_only(self.loss, notion, self.smoother, self.method)
-        problem = check_problem(*data, soft=True, **how)
+        problem = check_problem(
+            y,
+            X,
+            notion,
+            sample_weight,
+            self.labels,
+            groups=groups,
+            soft=True,
+            name="X",
+            remedy="labels",
+            copy=not reads_only(self.loss, notion, self.smoother, self.method),
+            incomplete=True,
+        )
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return problem

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -371,18 +372,30 @@ def out_of_fold_proba(
     spread in rows that all models share, and moved by the average of these means. Then the scale,
     which is that of the standardised values of another model, is learned from all rows together.
     """
-    how = classes, response_method, fit_params, weight
-    tasks = ((estimator, X, y, *fold, *how) for fold in folds)
-    values, responses = zip(*run_each(_fold_values, tasks, n_jobs=n_jobs), strict=True)
+    fit = partial(
+        _fold_values,
+        estimator,
+        X,
+        y,
+        classes=classes,
+        response_method=response_method,
+        fit_params=fit_params,
+        weight=weight,
+    )
+    values, responses = zip(*run_each(fit, folds, n_jobs=n_jobs), strict=True)
     tests = [test for _, test in folds]
     if responses[0].method == "predict_proba":
         return *join_folds(values, tests, len(y)), _UNSCALED
     scale, logits = _UNSCALED, [_UNSCALED.logits(v) for v in values]
     if not all(response.is_logit for response in responses):
         scales = [response.scale for response in responses]
-        offset = _mean([one.shift for one in scales])
-        pairs = zip(scales, values, strict=True)
-        logits = [replace(one, shift=one.shift - offset).logits(v) for one, v in pairs]
+        shifts = [scale.shift for scale in scales]  # NaN for classes unknown in a fold
+        n_known = np.sum(~np.isnan(shifts), axis=0)
+        offset = np.nansum(shifts, axis=0) / np.maximum(n_known, 1)
+        logits = [
+            replace(scale, shift=scale.shift - offset).logits(v)
+            for scale, v in zip(scales, values, strict=True)
+        ]
         known = map(_weighted_rows, logits, (take_rows(weight, test) for test in tests))
         common = LogitScale.of(np.concatenate([*known]), tails=False)
         logits = [common.logits(z) for z in logits]
@@ -392,18 +405,12 @@ def out_of_fold_proba(
     return *join_folds(proba, tests, len(y)), scale
 
 
-def _mean(shifts):
-    """Mean of shifts (K,) of folds, which are NaN for unknown classes."""
-    total = np.nansum(shifts, axis=0)
-    return total / np.maximum(np.sum(~np.isnan(shifts), axis=0), 1)
-
-
 def _fold_values(estimator, X, y, train, test, classes, response_method, fit_params, weight):
     """Probabilities or decision values for the rows `test`, and the response of their model."""
     model = fit_rows(estimator, X, y, train, fit_params)  # not returned: it may be large
     known, rows = classes_of(model), take_rows(X, test)
-    how = response_of(model, response_method), LogitScale.standard
-    response = ClassifierResponse.of(model, some_rows(X, weight), *how)
+    method = response_of(model, response_method)
+    response = ClassifierResponse.of(model, some_rows(X, weight), method, LogitScale.standard)
     if response.method == "predict_proba":
         return align_columns(response.proba(model, rows), known, classes), response
     values, tails = decision_values(model, rows), response.scale.tails
@@ -430,8 +437,9 @@ def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight
         model = clone_estimator(estimator).fit(X, y, **params)
         few = some_rows(X, weight)
         method = method_to_recalibrate(model, few, response_method)
-        how = classes, folds, method, params, weight
-        proba, tested, scale = out_of_fold_proba(estimator, X, y, *how, n_jobs=n_jobs)
+        proba, tested, scale = out_of_fold_proba(
+            estimator, X, y, classes, folds, method, params, weight, n_jobs=n_jobs
+        )
     response = ClassifierResponse.of(model, few, method, LogitScale.standard)
     if not response.is_logit:
         response = replace(response, scale=scale.after(response.scale))
@@ -442,8 +450,8 @@ def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight
 def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params, weight=None):
     """`HeldOut` of a clone that is fitted on the rows `train`, for the rows `test`."""
     model = fit_rows(estimator, X, y, train, fit_params)
-    how = classes, response_method, take_rows(weight, test)
-    return use_fitted(model, take_rows(X, test), *how, rows=test)
+    weight = take_rows(weight, test)
+    return use_fitted(model, take_rows(X, test), classes, response_method, weight, rows=test)
 
 
 def use_fitted(model, X, classes, response_method, weight=None, *, rows):
@@ -633,20 +641,21 @@ class ClassifierInspector(MetaEstimator):
     #: Whether cells of an indicator matrix may be missing.
     _takes_incomplete = False
 
-    def _forecasts(self, X, y, sample_weight, fit_params, *, groups=None, **given):
+    def _forecasts(self, X, y, sample_weight, fit_params, *, groups=None, **forecasts):
         """The `Problem` of the samples that can be assessed, and their rows.
 
-        Sets ``classes_``, the class of each column. Without a classifier `given` is passed on to
-        `_given_forecasts`. A `Problem` in place of y is validated already; X has its rows. `groups`
-        are the clusters of the samples; a splitter gets them too.
+        Sets ``classes_``, the class of each column. Without a classifier, `_given_forecasts` gets
+        the other `forecasts`. A `Problem` in place of y is validated already; X has its rows. The
+        clusters of the samples are `groups`; a splitter gets them too.
         """
         if isinstance(y, Problem):
-            kind: dict[str, Any] = {"soft": True, "incomplete": self._takes_incomplete}
-            check_problem(y, None, resolve_notion(self.notion), **kind)  # checks its kind
+            notion, incomplete = resolve_notion(self.notion), self._takes_incomplete
+            # Checks its kind.
+            check_problem(y, None, notion, soft=True, incomplete=incomplete)
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
-        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, **given)
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, **forecasts)
         several = has_columns(y)
         if not several:
             y = check_y(self._check_passed(y), name="y")
@@ -662,8 +671,9 @@ class ClassifierInspector(MetaEstimator):
                 "drop it."
             )
         if self.estimator is None:
-            given |= {"sample_weight": sample_weight, "groups": groups}
-            problem = self._given_forecasts(X, y, **given)
+            problem = self._given_forecasts(
+                X, y, sample_weight=sample_weight, groups=groups, **forecasts
+            )
             self.classes_ = problem.classes
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
@@ -674,10 +684,19 @@ class ClassifierInspector(MetaEstimator):
         if self._trains():
             metadata = fit_params if groups is None else {"groups": groups, **fit_params}
             params, split_params = self._route("fit", metadata, weight)
-        how = {"cv": self.cv, "response_method": self.response_method, "n_jobs": self.n_jobs}
-        how |= {"fit_params": params, "owner": type(self).__name__}
-        how |= {"groups": groups, "split_groups": split_params.get("groups")}
-        problem, rows = held_out_problem(self.estimator, X, y, weight, **how)
+        problem, rows = held_out_problem(
+            self.estimator,
+            X,
+            y,
+            weight,
+            cv=self.cv,
+            response_method=self.response_method,
+            n_jobs=self.n_jobs,
+            fit_params=params,
+            groups=groups,
+            split_groups=split_params.get("groups"),
+            owner=type(self).__name__,
+        )
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         self.classes_ = problem.classes
         return problem, rows
@@ -689,20 +708,28 @@ class ClassifierInspector(MetaEstimator):
                 f"{type(self).__name__} needs a fitted classifier for soft labels: fit it on other "
                 "data first."
             )
-        notion, how = resolve_notion(self.notion), {"response_method": self.response_method}
+        notion, method = resolve_notion(self.notion), self.response_method
         if isinstance(notion, Multilabel):
-            proba, labels = label_proba(self.estimator, X, **how), None
+            proba, labels = label_proba(self.estimator, X, response_method=method), None
         else:
-            proba, labels = classifier_proba(self.estimator, X, **how), classes_of(self.estimator)
-        data = y, proba, notion, sample_weight, labels
-        how = {"incomplete": self._takes_incomplete}
-        problem = check_problem(*data, soft=True, remedy="labels", **how)
+            proba = classifier_proba(self.estimator, X, response_method=method)
+            labels = classes_of(self.estimator)
+        problem = check_problem(
+            y,
+            proba,
+            notion,
+            sample_weight,
+            labels,
+            soft=True,
+            remedy="labels",
+            incomplete=self._takes_incomplete,
+        )
         validate_data(self, X, skip_check_array=True)
         self.classes_ = problem.classes
         return problem
 
-    def _given_forecasts(self, X, y, *, sample_weight, groups, **given):
-        """The `Problem` without a classifier; `given` are further arguments of `fit`."""
+    def _given_forecasts(self, X, y, *, sample_weight, groups, **forecasts):
+        """The `Problem` without a classifier; `forecasts` are further arguments of `fit`."""
         raise NotImplementedError
 
     def _trains(self):

@@ -102,31 +102,42 @@ class ClassifierTrainer(MetaEstimator):
     def _held_out(self, X, y, folds, params, weight=None, *, ensemble=False):
         """A list of `HeldOut`: one, or one per fold."""
         if self._is_frozen():
-            return [self._use_frozen(X, y, weight)]
-        if ensemble:
-            return self._fit_folds(X, y, folds, params, weight)
-        return [self._cross_fit(X, y, folds, params, weight)]
-
-    def _use_frozen(self, X, y, weight):
-        classes = self.estimator.classes_
-        unknown = np.setdiff1d(y, classes)
-        if len(unknown):
-            raise ValueError(
-                f"y contains {unknown.tolist()[0]!r}, but the classes of the frozen classifier are "
-                f"{classes.tolist()}: no map of its probabilities can predict it."
-            )
-        how = classes, self.response_method, weight
-        return use_fitted(self.estimator, X, *how, rows=np.arange(len(y)))
-
-    def _cross_fit(self, X, y, folds, params, weight):
-        how = {"response_method": self.response_method, "n_jobs": self.n_jobs, "weight": weight}
-        return cross_fit(self._wrapped(), X, y, folds, params, **how)
-
-    def _fit_folds(self, X, y, folds, params, weight):
+            classes, rows = self.estimator.classes_, np.arange(len(y))
+            unknown = np.setdiff1d(y, classes)
+            if len(unknown):
+                raise ValueError(
+                    f"y contains {unknown.tolist()[0]!r}, but the classes of the frozen classifier "
+                    f"are {classes.tolist()}: no map of its probabilities can predict it."
+                )
+            method = self.response_method
+            return [use_fitted(self.estimator, X, classes, method, weight, rows=rows)]
+        if not ensemble:
+            return [self._cross_fit(X, y, folds, params, weight)]
         (X,) = indexable(X)
-        options = unique_labels(y), self.response_method, params, weight
-        tasks = ((self._wrapped(), X, y, *fold, *options) for fold in folds)
-        return run_each(fit_fold, tasks, n_jobs=self.n_jobs)
+        fit = partial(
+            fit_fold,
+            self._wrapped(),
+            X,
+            y,
+            classes=unique_labels(y),
+            response_method=self.response_method,
+            fit_params=params,
+            weight=weight,
+        )
+        return run_each(fit, folds, n_jobs=self.n_jobs)
+
+    def _cross_fit(self, X, y, folds, params, weight, fit=cross_fit):
+        method = self.response_method
+        return fit(
+            self._wrapped(),
+            X,
+            y,
+            folds,
+            params,
+            response_method=method,
+            n_jobs=self.n_jobs,
+            weight=weight,
+        )
 
 
 @completes_docstrings
@@ -301,29 +312,29 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             self.selection_, recalibrator = self._select(held_out, y, weight, folds)
         elif weight is not None:
             warn_without_weight(recalibrator, "classifier")
-        self.estimators_ = [fold_model.model for fold_model in held_out]
-        self.responses_ = [fold_model.response for fold_model in held_out]
+        self.estimators_ = [part.model for part in held_out]
+        self.responses_ = [part.response for part in held_out]
         features = X if takes_features(recalibrator) else None
         alone = len(held_out) == 1
-        own_folds = None
+        mixture_folds = None
         if divides and alone:
-            own_folds = [np.searchsorted(held_out[0].rows, test) for _, test in folds]
+            mixture_folds = [np.searchsorted(held_out[0].rows, test) for _, test in folds]
         tasks = (
             (
                 recalibrator,
-                proba,
-                y[rows],
-                take_rows(weight, rows),
+                part.proba,
+                y[part.rows],
+                take_rows(weight, part.rows),
                 self.classes_,
-                take_rows(features, rows),
+                take_rows(features, part.rows),
             )
-            for proba, rows in ((fold_model.proba, fold_model.rows) for fold_model in held_out)
+            for part in held_out
         )
-        fit = partial(fit_recalibrator, folds=own_folds)
+        fit = partial(fit_recalibrator, folds=mixture_folds)
         self.recalibrators_ = run_each(fit, tasks, n_jobs=self.n_jobs)
-        proba = np.concatenate([fold_model.proba for fold_model in held_out])
+        proba = np.concatenate([part.proba for part in held_out])
         if weight is not None:
-            proba = proba[weight[np.concatenate([fold_model.rows for fold_model in held_out])] > 0]
+            proba = proba[weight[np.concatenate([part.rows for part in held_out])] > 0]
         self.calibration_range_ = forecast_range(proba)
         self.estimator_ = self.estimators_[0] if alone else None
         self.recalibrator_ = self.recalibrators_[0] if alone else None
@@ -402,8 +413,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def _recalibrator(self):
         if self._is_stack():
-            own = {"loss": self.loss, "candidates": self.candidates, "n_jobs": self.n_jobs}
-            return StackedRecalibrator(**own)
+            return StackedRecalibrator(
+                loss=self.loss, candidates=self.candidates, n_jobs=self.n_jobs
+            )
         return resolve_recalibrator(self.recalibrator)
 
     def _check_parameters(self):
@@ -434,9 +446,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def _select(self, held_out, y, weight, folds):
         """Compare the candidates on all held-out predictions."""
         total, times = np.zeros((len(y), len(self.classes_))), np.zeros((len(y), 1))
-        for fold_model in held_out:
-            total[fold_model.rows] += fold_model.proba
-            times[fold_model.rows] += 1
+        for part in held_out:
+            total[part.rows] += part.proba
+            times[part.rows] += 1
         return select_recalibrator(
             self.candidates,
             total / np.maximum(times, 1),  # rows in no test fold stay at 0 and are not used
@@ -616,8 +628,7 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
     def _cross_fit(self, X, y, folds, params, weight):
         memory = os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory
         cached = check_memory(memory).cache(cross_fit, ignore=["n_jobs"])
-        how = {"response_method": self.response_method, "n_jobs": self.n_jobs}
-        return cached(self._wrapped(), X, y, folds, params, **how)
+        return super()._cross_fit(X, y, folds, params, weight, cached)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classifier that was fitted on all samples.

@@ -108,16 +108,26 @@ class Partitioner:
     ) -> None:
         self.partitioner, self.region_ratio, self.rng = partitioner, region_ratio, rng
         self.features = features
-        self.kind = _kind(partitioner)
+        if partitioner is None:
+            self.kind = "tree"
+        elif isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
+            self.kind = partitioner
+        elif is_estimator(partitioner):
+            self.kind = "estimator"
+        else:
+            raise ValueError(
+                "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with "
+                f"apply or predict, got {shown(partitioner)}."
+            )
 
     def prepare(self, X: MatrixLike) -> np.ndarray:
         """Data shared by all level sets: codes for the tree, standardised features for "kmeans"."""
         if self.kind == "stump":
             self._missing = np.isnan(X).any(axis=0)
-            return X
         if self.kind == "tree":
-            self._bins = FeatureBins().fit(X, self.rng)
-            return self._bins.transform(X)
+            bins = FeatureBins().fit(X, self.rng)
+            X = bins.transform(X)
+            self._edges, self._missing = bins.edges_, bins.missing_
         return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
 
     def seed(self) -> int | None:
@@ -137,18 +147,16 @@ class Partitioner:
         """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
         labels = labels_or_shares(target)
         n_regions = max(1, len(measured) // self.region_ratio)
-        own_weight = None if np.ptp(weight) == 0 else weight[fitting]
-        if self.kind == "stump":
-            halves = BalancedStump().fit(
-                prepared[fitting], labels[fitting], target.shape[1], own_weight
-            )
-            rules = halves.rules(self.features, self._missing)
-            return halves.apply(prepared[fitting]), halves.apply(prepared[measured]), rules
-        if self.kind == "tree":
-            # Half of the ratio: with less, many regions have a single measured sample.
-            tree = HistogramTree(n_regions, min_samples_leaf=max(1, self.region_ratio // 2))
-            tree.fit(prepared[fitting], labels[fitting], target.shape[1], own_weight)
-            rules = tree.rules(self._bins.edges_, self.features, self._bins.missing_)
+        if self.kind in ("stump", "tree"):
+            tree: Any = BalancedStump()
+            edges = ()
+            if self.kind == "tree":
+                # Half of the ratio: with less, many regions have a single measured sample.
+                tree = HistogramTree(n_regions, min_samples_leaf=max(1, self.region_ratio // 2))
+                edges = (self._edges,)
+            fit_weight = None if np.ptp(weight) == 0 else weight[fitting]
+            tree.fit(prepared[fitting], labels[fitting], target.shape[1], fit_weight)
+            rules = tree.rules(*edges, self.features, self._missing)
             return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
         if self.kind == "kmeans":
             from sklearn.cluster import KMeans  # here, not before: rare, and slow to import
@@ -179,19 +187,6 @@ def unseeded(partitioner: Any) -> list[str]:
     params = partitioner.get_params() if hasattr(partitioner, "get_params") else {}
     seeds = [name for name in params if name.split("__")[-1] == "random_state"]
     return [name for name in seeds if params[name] is None]
-
-
-def _kind(partitioner):
-    if partitioner is None:
-        return "tree"
-    if isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
-        return partitioner
-    if is_estimator(partitioner):
-        return "estimator"
-    raise ValueError(
-        "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
-        f"predict, got {shown(partitioner)}."
-    )
 
 
 def allows_nan(partitioner: PartitionerLike) -> bool:
@@ -294,24 +289,22 @@ def cut_level_sets(
         if len(testing) == 0:
             continue
         if len(fitting) == 0:
-            region[testing], rules = len(rules), [*rules, "all"]
+            region[testing] = len(rules)
+            rules.append("all")
             n_before += 1
             continue
         fitted, local, names = next(cuts)
         counts = np.bincount(local, minlength=len(names))
         n_before += int(np.sum(counts > 0))
         n_single += int(np.sum(counts == 1))
-        likeness = _frequencies(fitted, target[fitting], len(names))
+        size = np.bincount(fitted, minlength=len(names))[:, None]
+        sums = [np.bincount(fitted, column, len(names)) for column in target[fitting].T]
+        frequency = np.stack(sums, axis=1) / np.maximum(size, 1)
+        likeness = np.where(size > 0, frequency, target[fitting].mean(axis=0))
         region[testing] = len(rules) + merge_singletons(local, likeness)
-        rules = rules + list(names)
+        rules += names
     numbers, compact = np.unique(region[measured], return_inverse=True)
     return Regions(compact, [rules[k] for k in numbers], n_single / max(n_before, 1), n_before)
-
-
-def _frequencies(region, target, n_regions):
-    counts = np.bincount(region, minlength=n_regions)[:, None]
-    sums = np.stack([np.bincount(region, column, n_regions) for column in target.T], axis=1)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), target.mean(axis=0))
 
 
 # --- Trees ----------------------------------------------------------------------------------------

@@ -203,8 +203,7 @@ def soft_label_decomposition(
             "soft_label_decomposition takes one label distribution per sample: pass the votes for "
             "and against each label, one label at a time."
         )
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
-    problem = check_problem(*data, soft=True)
+    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label, soft=True)
     if problem.votes is None:
         raise ValueError(
             "y_true has one label per sample, which does not show the irreducible part: pass "
@@ -225,9 +224,9 @@ def soft_label_decomposition(
     entropies = np.zeros(len(problem.weight))
     few, few_votes = problem.take(np.flatnonzero(measured)), n_votes[measured]
     targets = [target for _, target in notion.problems(few.forecast, few.target)]
-    each: list[Any] = [_entropy(score, target, few_votes) for target in targets]
-    total = 1 if notion.reduce == "mean" else len(each)
-    entropies[measured] = total * sum(each) / len(each)
+    total = 1 if notion.reduce == "mean" else len(targets)
+    sum_of_entropies: Any = sum(_entropy(score, target, few_votes) for target in targets)
+    entropies[measured] = total * sum_of_entropies / len(targets)
     bias = total * _bias_limits(score, targets[0].shape[1], few_votes, few.weight)
     calibration: Any = error.interval
     terms, weight = error.terms, problem.weight

@@ -482,7 +482,8 @@ def read_parts(
     for table in _filled(read_blocks(paths, **arguments)):
         try:
             part = _predictions(table, event)
-            if first is not None and part.labels.tolist() != first:
+            classes = np.asarray(part.labels).tolist()
+            if first is not None and classes != first:
                 raise LateLabelError(table.texts(table.label))
         except ValueError:
             if known is not None:
@@ -493,7 +494,7 @@ def read_parts(
             if len(labels) == len(table.texts(table.label)):
                 raise
             raise LateLabelError(labels) from None
-        first = part.labels.tolist()
+        first = classes
         yield part
 
 

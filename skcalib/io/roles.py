@@ -236,8 +236,8 @@ def find_roles(
     numbers_rows = header[0] in _UNNAMED and 0 not in used
     free = [column for column in columns if column.place not in used][numbers_rows:]
     if score_column is None:
-        found, why_proba = _find_probabilities(name, label, free)
-        proba = [column.place for column in found]
+        probabilities, why_proba = _find_probabilities(name, label, free)
+        proba = [column.place for column in probabilities]
     else:
         proba, why_proba = _places(name, header, (score_column,), "score", label.place), REQUESTED
     if not proba:
@@ -272,7 +272,12 @@ def _find_label(name, columns, taken, event):
 
     def only(pool, why):
         if event is not None and len(pool) > 1:
-            having = [column for column in pool if _has_class(column, event)]
+            spelled = {form.casefold() for form in forms(event)}
+            having = [
+                column
+                for column in pool
+                if any(form.casefold() in spelled for text in column.texts for form in forms(text))
+            ]
             pool, why = having or pool, f"it has the class {event}" if len(having) == 1 else why
         if len(pool) > 1:
             raise _choice(name, pool, "labels", "label_column")
@@ -318,11 +323,6 @@ def _choice(name, columns, role, argument):
     return ChoiceError(sentence, [{argument: column.name} for column in columns])
 
 
-def _has_class(column, event):
-    spelled = {form.casefold() for form in forms(event)}
-    return any(spelled & {form.casefold() for form in forms(text)} for text in column.texts)
-
-
 def _is_named_by(column, columns):
     """Whether the values of a column are classes that the names of other columns state.
 
@@ -364,15 +364,18 @@ def _find_probabilities(name, label, columns):
     _refuse_confidence(name, label, columns)
     classes, names = sorted(label.texts), [column.name for column in columns]
     reading = match_names(names, classes)
-    stated = [column for column in columns if column.states_a_class(classes)]
-    named = _matched(columns, reading) or stated
+    named = _matched(columns, reading) or [c for c in columns if c.states_a_class(classes)]
     if label.n_values > 2 or _is_list(names, classes, reading):
         beside = [column for column in columns if column.is_share and column not in named]
         if _sum_to_one(named):  # then a class without samples has only 0
             beside = [c for c in beside if states_forecast(c.name) or not c.values.any()]
         several = [c for c in columns if c in named or c in beside] or columns
         return several, BY_NAMES if len(several) > 1 else BY_NAME
-    stated = [c for c in columns if c in named or c in stated or states_forecast(c.name)]
+    stated = [
+        column
+        for column in columns
+        if column in named or states_forecast(column.name) or column.states_a_class(classes)
+    ]
     fractions = [column for column in columns if column.is_share and column.has_fractions]
     scores = [column for column in stated if column.is_share]
     if scores and (not fractions or any(column in fractions for column in scores)):
@@ -641,27 +644,24 @@ def classes_of_several(name, names, observed, proba):
 
 def _one_by_one(name, names, observed):
     """Classes of columns with names of different forms; raises if a column names no class."""
-    missing = observed[0]
-    if max(len(names), len(observed)) <= _DESCRIBED:
-        readings = [read_name(column, observed) for column in names]
-        places = [reading.place for reading in readings]
-        if sorted(p for p in places if p is not None) == list(range(len(names))):
-            return places
-        claims = [{reading.place} - {None} or reading.mentioned for reading in readings]
-        others = [column for column, claim in zip(names, claims, strict=True) if len(claim) != 1]
-        claimed = [place for claim in claims for place in claim]
-        if 0 < len(others) < len(names):
-            raise ValueError(
-                f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
-            )
-        twice = [k for k in range(len(observed)) if claimed.count(k) > 1]
-        if twice:
-            both = [names[k] for k, claim in enumerate(claims) if twice[0] in claim]
-            raise ValueError(
-                f"{name} has {len(both)} columns for the class {str(observed[twice[0]])!r}, "
-                f"{_and(both)}: keep one of them, or a file for each model."
-            )
-        missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
+    readings = [read_name(column, observed) for column in names[:_DESCRIBED]]
+    places = [reading.place for reading in readings]
+    if sorted(place for place in places if place is not None) == list(range(len(names))):
+        return places
+    claims = [{reading.place} - {None} or reading.mentioned for reading in readings]
+    others = [column for column, claim in zip(names, claims, strict=False) if len(claim) != 1]
+    if len(names) <= _DESCRIBED and 0 < len(others) < len(names):
+        raise ValueError(
+            f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+        )
+    claimed = Counter(place for claim in claims for place in claim)
+    twice = [str(observed[place]) for place, times in claimed.items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"{name} has two columns for the class {twice[0]!r} ({_and(names)}): keep one of them, "
+            "or a file for each model."
+        )
+    missing = next(label for place, label in enumerate(observed) if place not in claimed)
     wrong = why_no_class([missing], observed)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "

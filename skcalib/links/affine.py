@@ -27,6 +27,8 @@ that minimise the expansion of second order. Relative to temperature scaling the
 with the eigenvalues :math:`\alpha_i` of A, and b in its eigenvectors, :math:`\beta_i`. It is
 maximised in turn with Newton's method for the parameters. The effective size of weighted samples
 takes the place of their number in the likelihood.
+
+`AffineFit` is the map without some of the samples, by one step from the fit to all.
 """
 
 from __future__ import annotations
@@ -103,6 +105,12 @@ class Affine(Link):
         steps = np.diag(matrix) - matrix
         return bool(np.all(steps >= 0) or np.all(steps <= 0))
 
+    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
+        matrix, bias = self.matrix(theta, n_classes), theta[-n_classes:]
+        slopes = np.diag(matrix)
+        alike = np.ptp(bias) == np.ptp(slopes) == 0 and np.all(matrix == np.diag(slopes))
+        return bool(alike and slopes[0] > 0)
+
     def tempered(self, n_classes: int, beta: float) -> np.ndarray:
         """Parameters of temperature scaling with the inverse temperature beta."""
         theta = self.start(n_classes)
@@ -151,10 +159,6 @@ class VectorMap(Affine):
         # direction, and two different forecasts cannot both sum to one.
         slopes = theta[0] + theta[1 : 1 + n_classes]
         return bool(np.all(slopes > 0) or np.all(slopes < 0))
-
-    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
-        deviations = theta[1:].reshape(2, n_classes)
-        return bool(theta[0] + deviations[0, 0] > 0 and np.all(np.ptp(deviations, axis=1) == 0))
 
 
 class MatrixMap(Affine):
@@ -208,13 +212,6 @@ class MatrixMap(Affine):
             return False
         direction = np.linalg.solve(matrix, np.ones(n_classes))
         return bool(np.all(direction > 0) or np.all(direction < 0))
-
-    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
-        deviation = theta[1 : 1 + n_classes**2].reshape(n_classes, n_classes)
-        bias = theta[1 + n_classes**2 :]
-        alike = np.ptp(bias) == 0 and np.all(deviation == np.diag(np.diag(deviation)))
-        slopes = theta[0] + np.diag(deviation)
-        return bool(alike and np.ptp(slopes) == 0 and slopes[0] > 0)
 
 
 class DirichletMap(MatrixMap):

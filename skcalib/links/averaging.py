@@ -7,6 +7,8 @@ guide (:ref:`averaged_maps`) has the cost of a model, its log evidence, and the 
 Label distributions as targets vary less around C than labels do, by the factor :math:`\phi = E|Q -
 C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided by this factor
 (quasi-likelihood). The models are fitted first with the factor 1, which gives C, and then again.
+
+`AverageWithout` is the average without some of the samples, by one step from the fit to all.
 """
 
 from __future__ import annotations
@@ -318,10 +320,8 @@ class ModelAverage:
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
     def _weigh(self, fitted, identity):
-        """Set the models and their weights, from the log likelihood of the identity.
-
-        Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
-        """
+        """Set the models and their weights, from the log likelihood of the identity."""
+        # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         self.models = [model for key, model in fitted.items() if key]
         evidence = [model.evidence for model in self.models]
         self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
@@ -330,15 +330,13 @@ class ModelAverage:
         self.shares = shares / shares.sum()
 
     def _add_confusion(self, fitted):
-        """Add constants by most likely class to the best model, if a score test supports them.
-
-        The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        of freedom. Only then do they count in the intervals, which are longer with them.
-        """
+        """Add constants by most likely class to the best model, if a score test supports them."""
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
         score = self.score_sums(parent.proba, self.all_directions)
         gain, n_added = self._gain(parent, groups, score)
+        # The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
+        # of freedom. Only then do they count in the intervals, which are longer with them.
         if 2 * gain > n_added + np.sqrt(2 * n_added):
             self.directions = self.all_directions
             model = self._fit_one(groups, parent, score)
@@ -382,13 +380,13 @@ class ModelAverage:
         """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
-        u = score.gradient[added]
-        i = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
+        gradient = score.gradient[added]
+        hessian = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
         if len(old):
             cross = score.information[np.ix_(added, old)]
             inner = score.information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
-            i = i - cross @ np.linalg.solve(inner, cross.T)
-        return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
+            hessian = hessian - cross @ np.linalg.solve(inner, cross.T)
+        return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient)), len(added)
 
     def _fit_one(self, groups, parent, score):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""

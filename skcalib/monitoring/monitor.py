@@ -314,6 +314,7 @@ class CalibrationMonitor(StreamEstimator):
     too_high True
     """
 
+    sources_: list[str]
     _value = "log_statistic_"
     _form = {  # noqa: RUF012
         "n_alarms": int,
@@ -470,7 +471,7 @@ class CalibrationMonitor(StreamEstimator):
         ]
         self.alarms_: list[Alarm] = []
         self.windows_: list[Window] = []
-        self.sources_: list[str] = []
+        self.sources_ = []
         self.n_alarms_ = self._same_until = 0  # samples up to which a change is that of an alarm
         self._empty_window()
         self._restart()

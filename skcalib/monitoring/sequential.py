@@ -220,8 +220,8 @@ class StreamEstimator(BaseEstimator):
             names.store(self)
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             if arrays is not None:
                 before["_streams"].restore(arrays)
             raise

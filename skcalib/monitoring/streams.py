@@ -179,7 +179,9 @@ class ScoreAlternatives(Alternatives):
         earlier, self.sums = sums[:-1], sums[-1]
         count = self.n_seen + np.arange(len(forecast), dtype=np.float64)
         mean = np.where(count > 0, earlier[:, 0] / np.maximum(count, 1), logit)
-        return mean, _spread(earlier[:, 1], mean, count)
+        # The standard deviation is shrunken towards 2 by four samples.
+        variance = (earlier[:, 1] + 16.0) / (count + 4) - mean**2 * (count / (count + 4))
+        return mean, np.sqrt(np.maximum(variance, 0.05))
 
     def features(self, forecast: np.ndarray, mean: Any, spread: Any) -> np.ndarray:
         """Features (n, J) of scores, given the moments of the earlier logits."""
@@ -368,12 +370,6 @@ def _logit(forecast):
     with np.errstate(divide="ignore"):
         logit = np.log(forecast) - np.log1p(-forecast)
     return np.clip(logit, -_MOST_LOGIT, _MOST_LOGIT)
-
-
-def _spread(squares, mean, count):
-    """Standard deviation, shrunken towards 2 by four samples."""
-    variance = (squares + 16.0) / (count + 4) - mean**2 * (count / (count + 4))
-    return np.sqrt(np.maximum(variance, 0.05))
 
 
 # --- All events of a notion -----------------------------------------------------------------------

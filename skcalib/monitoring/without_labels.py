@@ -100,7 +100,12 @@ class ExpectedPerformance(Record):
         lines = [title, " " * 12 + "".join(f"{head:>{_WIDTH}}" for head in heads)]
         for key, (name, *_) in METRICS.items():
             intervals = [getattr(self, key), self.adjusted.get(key)][: len(heads)]
-            cells = ["-" if interval is None else _text(interval) for interval in intervals]
+            cells = [
+                "-"
+                if interval is None
+                else f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
+                for interval in intervals
+            ]
             lines.append(f"{name:12}" + "".join(f"{cell:>{_WIDTH}}" for cell in cells))
         return "\n".join([*lines, LIMITS])
 
@@ -305,7 +310,8 @@ def _expectations(forecast, chance, weight):
         expectations[key] = _Expectation(value, slope, chance, share)
     area = _area(forecast[:, 1], chance[:, 1], weight) if forecast.shape[1] == 2 else None
     if area is not None:
-        expectations["auc"] = _Expectation(*area, chance, share)
+        value, slope = area
+        expectations["auc"] = _Expectation(value, slope, chance, share)
     return expectations
 
 
@@ -371,10 +377,6 @@ def _interval(key, expectation, error, tail, *, shift=0.0, reach=0.0):
         float(np.clip(end, lowest, highest)) for end in (value, low - reach, high + reach)
     )
     return MeanInterval(value, low, high, spread)
-
-
-def _text(interval):
-    return f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
 # --- The labelled window --------------------------------------------------------------------------

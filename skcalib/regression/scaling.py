@@ -262,11 +262,8 @@ MAX_ITER = 300
 
 
 def _fit_variance_map(squared, variance, weight, *, fit_intercept=True):
-    """Slope and intercept (w, b) that minimise the mean score, with w, b >= 0; b = 0 without one.
-
-    Squared residuals are not all zero; variances and weights are positive. Returns (w, b), the
-    iterations of the bracketing, and whether they were sufficient.
-    """
+    """(w, b) >= 0 of the least mean score, iterations, and whether they were sufficient."""
+    # Squared residuals are not all zero; variances and weights are positive.
     unit, size = (float(weighted_mean(v, weight)) for v in (variance, squared))
     relative = variance / unit
     low, high = relative.min(), relative.max()

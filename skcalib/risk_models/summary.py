@@ -349,20 +349,19 @@ def summary_of_problem(
 ) -> CalibrationSummary:
     """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    rows, notes = (weight, confidence_level, problem.square, problem.cluster), {}
+    rows = (weight, confidence_level, problem.square, problem.cluster)
+    notes: dict[str, str] = {}
 
     def attempt(names, make, *arguments):
-        """The quantity, or None for each name with the error message in the notes."""
+        """The quantities by name, or None for each with the error message in the notes."""
         try:
-            return make(*arguments)
+            values = make(*arguments)
         except ValueError as error:
             notes.update(dict.fromkeys(names, str(error)))
-            return (None,) * len(names) if len(names) > 1 else None
+            return dict.fromkeys(names)
+        return values if isinstance(values, dict) else {names[0]: values}
 
-    ratio = attempt(["observed_expected_ratio"], observed_expected_ratio, label, forecast, *rows)
-    lines = attempt([*LINES], _lines, problem, confidence_level, notes)
-    likelihood = attempt([*RATIO], _likelihood, problem)
-    curve = attempt([*CURVE], _curve, problem, solved, confidence_level, notes)
+    ratio = ("observed_expected_ratio",)
     return CalibrationSummary(
         event=str(problem.classes.tolist()[-1]),
         n_samples=problem.n_samples,
@@ -371,12 +370,12 @@ def summary_of_problem(
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
         observed=rate_interval(label, *rows),
-        observed_expected_ratio=ratio,
-        **dict(zip(LINES, lines, strict=True)),
-        **dict(zip(RATIO, likelihood, strict=True)),
-        **dict(zip(CURVE, curve, strict=True)),
+        **attempt(ratio, observed_expected_ratio, label, forecast, *rows),
+        **attempt(LINES, _lines, problem, confidence_level, notes),
+        **attempt(RATIO, _likelihood, problem),
+        **attempt(CURVE, _curve, problem, solved, confidence_level, notes),
         **_losses(problem, confidence_level, notes),
-        auc=attempt(["auc"], concordance_interval, label, forecast, *rows),
+        **attempt(("auc",), concordance_interval, label, forecast, *rows),
         notes=notes,
     )
 
@@ -387,7 +386,7 @@ def _lines(problem, confidence_level, notes):
         line = calibration_intercept_slope(
             problem, problem.forecast, confidence_level=confidence_level
         )
-        return line.in_the_large, line.intercept, line.slope
+        return {name: getattr(line, name) for name in LINES}
     except ValueError as error:
         uncertain, log_odds = uncertain_logits(problem)
         outcome = uncertain.target[:, 1]
@@ -395,8 +394,8 @@ def _lines(problem, confidence_level, notes):
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         ones = np.ones((len(outcome), 1))
-        in_the_large = coefficient_intervals(ones, log_odds, uncertain, confidence_level)
-        return *in_the_large, None, None
+        (in_the_large,) = coefficient_intervals(ones, log_odds, uncertain, confidence_level)
+        return {"in_the_large": in_the_large, "intercept": None, "slope": None}
 
 
 def _likelihood(problem):
@@ -413,30 +412,33 @@ def _likelihood(problem):
     # A slope adds one to the gain on average; with clusters as much as they make of one sample.
     optimism = 1.0 if problem.cluster is None else float(np.mean(test.law))
     discrimination = float((gain - optimism) / test.size)
-    return (
-        unreliability.estimate,
-        unreliability.pvalue,
-        discrimination,
-        discrimination - unreliability.estimate,
-    )
+    return {
+        "unreliability": unreliability.estimate,
+        "unreliability_pvalue": unreliability.pvalue,
+        "discrimination": discrimination,
+        "quality": discrimination - unreliability.estimate,
+    }
 
 
 def _curve(problem, solved, confidence_level, notes):
     """ICI, E50, E90, Emax and ECI, and the Brier calibration error, from one average of maps."""
     if solved is None:
         (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
-    conditional = solved.conditional
+    conditional, weight = solved.conditional, problem.weight
     distance = TotalVariation().divergence(conditional, problem.forecast)
-    found = estimate_of_solved(
+    error = estimate_of_solved(
         [solved], loss=Brier(), notion=Canonical(), confidence_level=confidence_level
     )
-    error = _inside(found.interval, 0.0, 1.0)
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
-    quantiles = (weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
-    square = weighted_mean(Brier().divergence(conditional, problem.forecast), problem.weight)
-    index = float(weighted_mean(distance, problem.weight))
-    return index, *map(float, quantiles), 100 * float(square), error
+    square = weighted_mean(Brier().divergence(conditional, problem.forecast), weight)
+    quantiles = {"e50": 0.5, "e90": 0.9, "emax": 1}
+    return {
+        "ici": float(weighted_mean(distance, weight)),
+        **{name: float(weighted_quantile(distance, weight, q)) for name, q in quantiles.items()},
+        "eci": 100 * float(square),
+        "brier_calibration_error": _inside(error.interval, 0.0, 1.0),
+    }
 
 
 def _losses(problem, confidence_level, notes):

@@ -95,10 +95,8 @@ class Smoother(BaseEstimator):
         return cross_predict(self.forecast_, values, self.weight_, self._refit, folds)
 
     def _refit(self, forecast, values, weight, cluster=None):
-        """The method `predict` of a clone that is fitted to other samples.
-
-        Smoothers that choose anything by their number of samples count clusters (n,) instead.
-        """
+        """The method `predict` of a clone that is fitted to other samples."""
+        # Smoothers that choose anything by their number of samples count clusters (n,) instead.
         return clone(self).fit(forecast, values, weight).predict
 
     def _store(self, forecast, target, sample_weight):
@@ -136,6 +134,11 @@ class Smoother(BaseEstimator):
 def free_columns(forecast):
     """The second of two columns, where the first is redundant; else all."""
     return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
+
+
+def sums_by_cell(cells, values):
+    """Sums (G, C) of values (n, C) over the cells that are numbered (n,)."""
+    return np.stack([np.bincount(cells, column) for column in values.T], axis=1)
 
 
 def check_at_least_two(n_samples):

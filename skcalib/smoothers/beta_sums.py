@@ -179,11 +179,7 @@ class Sources:
         return sums, log_scale
 
     def _between(self, t, plan):
-        """`_exact` at sorted new points; by interpolation where one gap of the sources holds many.
-
-        Relative to the nearest source below a gap, the sum over the sources below is a smooth
-        function of t, and so is the sum above.
-        """
+        """`_exact` at sorted new points, by interpolation where a gap of the sources holds many."""
         place = np.searchsorted(self.t, t)
         panel = np.searchsorted(plan.t_edges, t)
         starts = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(panel) != 0)))
@@ -200,13 +196,14 @@ class Sources:
 
     def _in_gap(self, t, total, place):
         """Sums at points t that all lie between the sources place - 1 and place."""
+        # Relative to the nearest source below, the sum over the sources below is smooth in t, and
+        # so is the sum above.
         centre, half = 0.5 * (t.max() + t.min()), 0.5 * (t.max() - t.min())
         z = (t - centre) / half if half > 0 else np.zeros_like(t)
         nodes, sides = centre + half * NODES, []
         for rows, nearest in ((slice(place), place - 1), (slice(place, None), place)):
             if len(self.t[rows]):
                 a, b = split(self.t[nearest], total)
-
                 sums, log_peak = self._part(rows)._exact(nodes, total, None)
                 sums *= np.exp(log_peak - log_ratio(nodes, a, b))[:, None]
                 sides.append((chebval(z, TO_COEFFICIENTS @ sums).T, log_ratio(t, a, b)))
@@ -240,17 +237,14 @@ class Sources:
             if rows is not None:
                 here = np.flatnonzero(level == np.repeat(own_level[part], sizes))
                 which = np.repeat(np.arange(done, upto), sizes)[here]
-                mass[here] = [
-                    self._others(first[own_level[i]], size[own_level[i]], rows[i]) for i in which
-                ]
+                for place, i in zip(here, which, strict=True):
+                    # As a sum over the others of the level: a difference would lose digits.
+                    start, stop = first[own_level[i]], first[own_level[i]] + size[own_level[i]]
+                    before, after = self.mass[start : rows[i]], self.mass[rows[i] + 1 : stop]
+                    mass[place] = before.sum(axis=0) + after.sum(axis=0)
             sums[part] = np.add.reduceat(rho[:, None] * mass, starts, axis=0)
             done = upto
         return sums, log_peak
-
-    def _others(self, first, size, row):
-        """Mass of a level without one of its samples, as a sum: a difference would lose digits."""
-        before, after = self.mass[first:row], self.mass[row + 1 : first + size]
-        return before.sum(axis=0) + after.sum(axis=0)
 
 
 def _intervals(t, a, b, level_t, own_level, alone, uneven):

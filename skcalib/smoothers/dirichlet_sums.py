@@ -190,7 +190,10 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
     if no source is dropped.
     """
     buffer = np.empty(_ROWS * _COLUMNS)
-    some, every_block, careful = _some(sources), list(_blocks(sources, _COLUMNS)), False
+    number = range(0, len(sources.order), max(1, len(sources.order) // _SOME))
+    few = slice(None, None, number.step)
+    some = _Block(number, few, np.ascontiguousarray(sources.factor[few].T))
+    every_block, careful = list(_blocks(sources, _COLUMNS)), False
     results = []
     for rows in tiles:
         sums = _TileSums(log_points[rows], sources, buffer)
@@ -254,13 +257,6 @@ def _blocks(sources, width, numbers=None):
         if len(segments) == segments[-1] - segments[0] + 1:  # faster than an index
             segments = slice(segments[0], segments[-1] + 1)
         yield _Block(range(start, stop), here, right.T, cuts, segments)
-
-
-def _some(sources):
-    """A block of a few sources at equal distances."""
-    number = range(0, len(sources.order), max(1, len(sources.order) // _SOME))
-    here = slice(None, None, number.step)
-    return _Block(number, here, np.ascontiguousarray(sources.factor[here].T))
 
 
 class _TileSums:

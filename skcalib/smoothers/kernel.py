@@ -466,13 +466,11 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def _warn_few_neighbours(kernel, rng):
-    r"""Warn where the kernel estimate of a calibrated forecast would be far from zero.
-
-    With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
-    of neighbours is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a
-    calibrated forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`:
-    the squared bias of averaging plus the variance of the labels.
-    """
+    """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
+    # With the shares a_ij of the others in the average at s_i, the effective number of neighbours
+    # is 1 / sum_j a_ij^2 (Kish). The error is the direct Brier error of a calibrated forecast,
+    # |sum_j a_ij s_j - s_i|^2 + sum_j a_ij^2 (1 - |s_i|^2): the squared bias of averaging plus the
+    # variance of the labels.
     (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
     rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
     points, scaled = kernel.forecast_[rows], kernel._points / bandwidth

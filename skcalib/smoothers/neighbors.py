@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.types import ArrayLike
-from skcalib.smoothers._base import Smoother, check_at_least_two, free_columns
+from skcalib.smoothers._base import Smoother, check_at_least_two, free_columns, sums_by_cell
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory
 _SAME = 1e-12  # distances that differ by no more are equal, as rounding separates them
@@ -100,7 +100,7 @@ class NearestNeighborsSmoother(Smoother):
     def _average(self, points, values, leave_out=False):
         """Weighted means of values (n, C) over the nearest samples."""
         weighted = np.column_stack([self.weight_[:, None] * values, self.weight_])
-        sums = np.column_stack([np.bincount(self._point, column) for column in weighted.T])
+        sums = sums_by_cell(self._point, weighted)
         points = free_columns(points)
         out = np.empty((len(points), values.shape[1]))
         nearest = min(self.n_neighbors_ + 1 + leave_out, len(sums))
@@ -131,11 +131,7 @@ class NearestNeighborsSmoother(Smoother):
         return out
 
     def _shares(self, points, own_point, nearest):
-        """The nearest different forecasts of each point, and the share of each that counts.
-
-        One sample at the forecast ``own`` does not count. Where the last distance is not complete,
-        more forecasts are asked for.
-        """
+        """Nearest different forecasts of each point, and their shares, without one at its own."""
         distance, neighbours = self._index.kneighbors(points, nearest)
         count = self._count[neighbours] - (neighbours == own_point[:, None])
         first = np.diff(distance, axis=1, prepend=-1.0) > _SAME
@@ -145,16 +141,14 @@ class NearestNeighborsSmoother(Smoother):
         after = np.where(last, reached, reached[:, -1:])
         after = np.minimum.accumulate(after[:, ::-1], axis=1)[:, ::-1]
         share = np.clip((self.n_neighbors_ - before) / np.maximum(after - before, 1), 0.0, 1.0)
+        # Where the last distance is not complete, more forecasts are asked for.
         if nearest < len(self._count) and np.any(before[:, -1] < self.n_neighbors_):
             return self._shares(points, own_point, min(2 * nearest, len(self._count)))
         return neighbours, share
 
     def _interval_sums(self, points, sums, leave_out):
-        """Sums over the neighbours on a line: differences of cumulative sums.
-
-        -> sums (n, C), the share of the own forecast (n,), and whether the interval was found.
-        The count of each interval is that of `_shares`.
-        """
+        """Sums (n, C) on a line, shares of the own forecast, and whether an interval was found."""
+        # Sums are differences of cumulative ones; the count of each interval is that of `_shares`.
         x, k = self._index._fit_X[:, 0], self.n_neighbors_
         if leave_out:
             at, place = x, self._point
@@ -176,11 +170,9 @@ class NearestNeighborsSmoother(Smoother):
 
 
 def _intervals(x, at, count, k):
-    """Intervals [low, high) of the sorted points x around sorted places, and whether exact.
-
-    The outer one holds the k nearest samples and those at the distance of the k-th; the inner one
-    is without all samples at that distance. ``count`` holds the cumulative counts of the samples.
-    """
+    """Intervals [low, high) of sorted points x around sorted places, and whether they are exact."""
+    # The outer one holds the k nearest samples and those at the distance of the k-th; the inner one
+    # is without all samples at that distance. `count` holds the cumulative counts of the samples.
     middle = np.searchsorted(x, at)
     reach = np.full(len(at), np.inf)
 
@@ -198,9 +190,9 @@ def _intervals(x, at, count, k):
             first, last = within(distance)
             enough = count[last] - count[first] >= k
             low, high = np.where(enough, low, step), np.where(enough, step, high)
-        found = high <= most
+        reached = high <= most
         point = np.clip(middle - high if side < 0 else middle + high - 1, 0, len(x) - 1)
-        reach = np.where(found, np.minimum(reach, np.abs(x[point] - at)), reach)
+        reach = np.where(reached, np.minimum(reach, np.abs(x[point] - at)), reach)
     low, high = within(reach)
 
     def ends(low, high):

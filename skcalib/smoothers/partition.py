@@ -32,6 +32,7 @@ from skcalib.smoothers._base import (
     check_folds,
     cross_predict,
     free_columns,
+    sums_by_cell,
 )
 from skcalib.stats.bins import parse_bins
 
@@ -94,7 +95,7 @@ class PartitionSmoother(Smoother):
         """Mean of `values` over each cell, shape (n_cells_, C)."""
         values = self._values(values)
         flat = values.reshape(len(values), -1)
-        return _cell_sums(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
+        return sums_by_cell(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
 
     def label_means(self, column: np.ndarray, n_columns: int) -> np.ndarray:
         """The `cell_means` (n_cells_, n_columns) of one-hot rows, from the column of each (n,)."""
@@ -123,7 +124,7 @@ class PartitionSmoother(Smoother):
                 mass = np.bincount(cells, weight)[cells]
                 mass_of_others = mass - weight
                 usable = todo & (mass_of_others > 1e-12 * mass)
-                sums = _cell_sums(cells, weight[:, None] * flat)[cells] - weight[:, None] * flat
+                sums = sums_by_cell(cells, weight[:, None] * flat)[cells] - weight[:, None] * flat
                 result[usable] = sums[usable] / mass_of_others[usable, None]
                 todo &= ~usable
                 if not todo.any():
@@ -165,10 +166,6 @@ def _distinct(keys):
         return np.flatnonzero(occupied)[:, None], (np.cumsum(occupied) - 1)[keys[:, 0]]
     distinct, cells = np.unique(keys, axis=0, return_inverse=True)
     return distinct, cells.ravel()
-
-
-def _cell_sums(cells, values):
-    return np.stack([np.bincount(cells, column) for column in values.T], axis=1)
 
 
 class UniformBins(PartitionSmoother):

@@ -187,10 +187,7 @@ class SplineCurve:
         return self
 
     def _fit_knots(self, knots, t, label, weight):
-        """Fit with these knots, two for a straight line and none for a constant; return self.
-
-        Return None, and keep the previous fit, where the columns are linearly dependent.
-        """
+        """Fit with knots, two for a line, none for a constant; None if columns are dependent."""
         basis = SplineBasis(knots)
         columns = basis(t)
         factor = np.linalg.qr(np.sqrt(weight / weight.sum())[:, None] * columns, mode="r")

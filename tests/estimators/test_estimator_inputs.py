@@ -468,7 +468,9 @@ def test_what_was_found_by_hostile_data():
     assert np.isfinite(some.grouping_loss_)  # slopes between these are no floats
     weight = np.random.default_rng(0).choice([1e-302, 1e-278, 1], 40)  # which vanish beside others
     for recalibrator in map(quick, RECALIBRATORS):
-        assert np.isfinite(fit(recalibrator, P[:40], y[:40], weight).predict_proba(P)).all()
+        assert np.isfinite(
+            fit(recalibrator, P[:40], y[:40], sample_weight=weight).predict_proba(P)
+        ).all()
     same = [[3.2e-308, 0, 1, 0], [3.1e-30, 0, 1e-323, 1], [1, 4.9e-317, 2.3e-301, 0]]
     curves = s.SplineScaling(labels=[0, 1, 2, 3]).fit(same, [3, 2, 1], [0, 1e-278, 5e-291])
     assert np.isfinite(curves.predict_proba(same)).all()  # knots with equal logits
@@ -494,7 +496,7 @@ def test_weights_of_any_scale():
     _, y, P = draw()
     weight = np.linspace(1, 2, len(y))
     for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
-        fits = (fit(recalibrator, P, y, one) for one in (weight, scale * weight))
+        fits = (fit(recalibrator, P, y, sample_weight=w) for w in (weight, scale * weight))
         np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)
 
 

@@ -162,7 +162,7 @@ REFUSED = [
     ("y,p_a,p_b,z;a,0.7,0.5,0.5;b,0.2,0.8,1", None, "the column 'z', which is not"),
     ("y,p_a,p_b,rf_score;a,0.7,0.3,0.5;b,0.2,0.8,1", None, "the column 'rf_score', which is not"),
     ("y,a,b,z;a,0.7,0.5,0.5;b,0.2,0.8,1", None, "the column 'z', .* that sums to 2"),
-    ("y,p_a,p_b,prob_a;a,0.7,0.5,0.3;b,0.2,0.8,0.9", None, "2 columns for the class 'a'"),
+    ("y,p_a,p_b,prob_a;a,0.7,0.5,0.3;b,0.2,0.8,0.9", None, "two columns for the class 'a'"),
     ("y,c,d;a,0.7,0.3;b,0.2,0.8;e,.5,.5", None, "label 'a', but no column .* such as 'p_a'"),
     ("y,p_a,prob_a;a,0.7,0.3;b,0.2,0.8", None, "score_column='p_a' or score_column='prob_a'"),
     ("y,c,d;a,0.7,0.3;b,0.2,0.8", None, "score_column='c' or score_column='d'"),

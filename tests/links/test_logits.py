@@ -72,15 +72,6 @@ def test_the_names_of_the_classes_do_not_matter(name, n_classes):
     np.testing.assert_allclose(logits, scale.logits(columns), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("scale", [1e-280, 1e-6, 7.0, 1e9, 1e280])
-def test_the_scale_cancels(scale, n_classes):
-    columns = columns_of(HEAVY["sinh 5"](Z), n_classes)
-    original, scaled = LogitScale.of(columns), LogitScale.of(scale * columns)
-    logits = scaled.logits(scale * columns)
-    np.testing.assert_allclose(logits, original.logits(columns), rtol=1e-9, atol=1e-9)
-
-
 def test_logits_keep_the_predicted_class():
     columns = columns_of(np.exp(5 * Z) - 40, 2)
     logits = in_units(columns, *logit_unit(columns))
@@ -105,12 +96,15 @@ TIED = np.where(np.arange(N_SCALED) % 20 == 0, 1.0, 0.0)[:, None] * COLUMNS[2]
 FEW = np.where(np.arange(N_SCALED) < 2, 1.0, 0.0)[:, None] * COLUMNS[2]
 
 
-@pytest.mark.parametrize("n_classes", COLUMNS)
-@pytest.mark.parametrize("scale", [1e-300, 1e-6, 3.0, 1e9, 1e305])
-def test_the_scale_of_ordinary_columns_cancels(n_classes, scale):
-    columns = COLUMNS[n_classes]
+@pytest.mark.parametrize("scale", [1e-280, 1e-6, 7.0, 1e9, 1e280])
+@pytest.mark.parametrize(
+    "columns", [*COLUMNS.values(), *(columns_of(HEAVY["sinh 5"](Z), k) for k in (2, 3))]
+)
+def test_the_scale_cancels(columns, scale):
+    """Of ordinary columns, and of those with heavy tails."""
     original, scaled = LogitScale.of(columns), LogitScale.of(scale * columns)
-    assert scaled.unit == pytest.approx(scale * original.unit, rel=1e-12, abs=0)
+    if original.tails is None:
+        assert scaled.unit == pytest.approx(scale * original.unit, rel=1e-12, abs=0)
     logits = scaled.logits(scale * columns)
     np.testing.assert_allclose(logits, original.logits(columns), rtol=1e-9, atol=1e-9)
 

@@ -18,7 +18,7 @@ from verdict_truth import LARGE, Truth
 from verdict_worlds import Decisions
 
 from skcalib import CalibrationReport
-from skcalib.cli.commands import _report
+from skcalib.cli.commands import report_of_files
 from skcalib.cli.parser import make_parser
 from skcalib.links.logits import LogitScale
 
@@ -67,7 +67,7 @@ def report_of(name, draw):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.csv"
         pd.DataFrame({"label": draw.y, by: draw.p}).to_csv(file, index=False)
-        return _report(make_parser().parse_args(["report", str(file)]), False)
+        return report_of_files(make_parser().parse_args(["report", str(file)]), False)
 
 
 def texts_of(report, page=False):
