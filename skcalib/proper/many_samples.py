@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -310,7 +310,7 @@ class StepSums:
     @classmethod
     def of(cls, problem: AveragedProblem) -> StepSums:
         """From one pass over the samples."""
-        average: PartAverage = problem.average
+        average: Any = problem.average
         basis, start = average.basis, average.start
         gains = np.empty((3, len(problem.weight)))
         totals, exact = np.zeros((3, len(basis.scale))), 0.0
@@ -326,7 +326,7 @@ class StepSums:
             scores = np.stack([residual, residual - change, p * centred(p, residual)])
             scores *= w
             totals += block.total(scores)
-        return cls(gains, *totals, exact)
+        return cls(gains, totals[0], totals[1], totals[2], exact)
 
 
 class StepScores:

@@ -787,9 +787,9 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
-    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
+    columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    columns |= {"pos_label": pos_label, "copy": not reads_only(loss, notion, smoother, method)}
+    problem, notion = only_problem(y_true, y_proba, notion, soft=True, incomplete=True, **columns)
     estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
     if not problem.is_incomplete:
         return decompose(proper_terms(problem, loss=loss, notion=notion, **estimation))
