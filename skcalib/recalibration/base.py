@@ -588,6 +588,12 @@ class LogitRecalibrator(Recalibrator):
     _of_logits = True
 
 
+def divided_by_sum(p, forecast):
+    """Rows of p (n, K) divided by their sum; the forecast where the sum is 0."""
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
+
+
 def check_seed(random_state):
     """Raise unless the parameter gives the same random numbers in each fit."""
     if not isinstance(random_state, Integral):

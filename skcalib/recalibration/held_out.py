@@ -551,33 +551,54 @@ def held_out_losses(
     return losses[:, :, counts], None if weight is None else weight[counts], held_out
 
 
-def held_out_forecasts_of_rows(
-    candidates: Sequence[BaseEstimator], problem: Problem, folds: Sequence[np.ndarray]
+def held_out_forecasts(
+    candidates: Sequence[BaseEstimator],
+    problem: Problem,
+    folds: Sequence[np.ndarray],
+    n_jobs: int | None = None,
 ) -> list[np.ndarray]:
-    """Held-out forecasts (n, 2) of each map, of a binary problem with rows of several samples."""
+    """Held-out forecasts (n, K) of each map; a row of two classes may stand for several samples."""
+    if problem.count is None:
+        _, _, forecasts = held_out_losses(
+            candidates,
+            problem.forecast,
+            _labels_of(problem),
+            classes=problem.classes,
+            folds=folds,
+            scores=(),
+            weight=problem.weight,
+            n_jobs=n_jobs,
+            forecasts=True,
+        )
+        return forecasts or []
     forecasts = [np.empty_like(problem.forecast, dtype=np.float64) for _ in candidates]
     for test in folds:
         train = problem.take(np.setdiff1d(np.arange(len(problem.weight)), test))
         for candidate, forecast in zip(candidates, forecasts, strict=True):
-            forecast[test] = recalibrated_rows(candidate, train, problem.forecast[test])
+            fitted = fit_to_problem(candidate, train)
+            forecast[test] = recalibrated_proba(fitted, problem.forecast[test], problem.classes)
     return forecasts
 
 
-def recalibrated_rows(candidate: BaseEstimator, train: Problem, forecast: np.ndarray) -> np.ndarray:
-    """Forecasts (m, 2) after a map fitted to a problem whose rows stand for several samples."""
-    return recalibrated_proba(fit_rows(candidate, train), forecast, train.classes)
+def fit_to_problem(candidate: BaseEstimator, problem: Problem) -> Any:
+    """A fitted clone; a row of two classes may stand for several samples.
 
-
-def fit_rows(candidate: BaseEstimator, train: Problem) -> Any:
-    """A clone that is fitted to a binary problem whose rows stand for several samples."""
-    if isinstance(candidate, IdentityRecalibrator):
-        return fit_recalibrator(
-            candidate, train.forecast, train.labels, None, train.classes, measure=False
-        )
+    Whether a fit converged is no subject of a comparison.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted: Any = clone(candidate)
-        return fitted.fit_sketch(ProblemSummary(train))
+        if problem.count is not None and not isinstance(candidate, IdentityRecalibrator):
+            fitted: Any = clone(candidate)
+            return fitted.fit_sketch(ProblemSummary(problem))
+        y, weight = _labels_of(problem), problem.weight
+        return fit_recalibrator(
+            candidate, problem.forecast, y, weight, problem.classes, measure=False
+        )
+
+
+def _labels_of(problem):
+    """Labels (n,), or label distributions."""
+    return problem.labels if problem.outcome.ndim == 1 else problem.outcome
 
 
 def one_standard_error(
@@ -622,13 +643,13 @@ def one_standard_error(
                 near = [k]
         chosen = near[0] if near else chosen
     return RecalibratorSelection(
-        tuple(names),
-        tuple(means.tolist()),
-        tuple(interval.estimate for interval in intervals),
-        tuple(interval.standard_error for interval in intervals),
-        names[best],
-        names[chosen],
-        mean_interval(losses[0] - losses[chosen], weight, confidence_level, **rows),
+        names=tuple(names),
+        losses=tuple(means.tolist()),
+        differences=tuple(interval.estimate for interval in intervals),
+        standard_errors=tuple(interval.standard_error for interval in intervals),
+        best=names[best],
+        chosen=names[chosen],
+        gain=mean_interval(losses[0] - losses[chosen], weight, confidence_level, **rows),
     )
 
 

@@ -20,7 +20,7 @@ from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
-from skcalib.recalibration.base import LogitRecalibrator, Recalibrator
+from skcalib.recalibration.base import LogitRecalibrator, Recalibrator, divided_by_sum
 from skcalib.recalibration.fitting import FittedFromSketch
 from skcalib.scores import LossLike, weighted_mean
 from skcalib.smoothers.partition import quantile_cuts
@@ -312,10 +312,8 @@ class LabelShiftRecalibrator(Recalibrator):
         ratio = self._ratio()
         if np.ptp(ratio) == 0:
             return forecast
-        product = forecast * ratio
-        total = product.sum(axis=1, keepdims=True)
         # No probability is left where a forecast is certain of a class that the target lacks.
-        return np.where(total > 0, product / np.where(total > 0, total, 1.0), forecast)
+        return divided_by_sum(forecast * ratio, forecast)
 
     def _write_map(self, add, x):
         ratio = self._ratio()

@@ -25,7 +25,7 @@ from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, f
 from skcalib.links.continuation import Continuation
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.links.newton import likelihood_tolerance, logistic_loss, minimise_convex
-from skcalib.recalibration.base import Recalibrator
+from skcalib.recalibration.base import Recalibrator, divided_by_sum
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch
 from skcalib.scores import LogLoss, LossLike
 
@@ -72,9 +72,7 @@ class OneVsRestRecalibrator(Recalibrator):
         tasks = zip(self._maps, rests_and_classes(forecast), self._ends, strict=True)
         pairs = Parallel(prefer="threads")(delayed(_both_columns)(*task) for task in tasks)
         p = np.stack([proba[:, 1] for proba in pairs], axis=1)
-        total = p.sum(axis=1, keepdims=True)
-        # If every class gets probability 0, the forecast is unchanged.
-        return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
+        return divided_by_sum(p, forecast)
 
     def _write_map(self, add, x):
         if len(self._maps) == 1:

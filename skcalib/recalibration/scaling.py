@@ -147,14 +147,14 @@ class LinkRecalibrator(LogitRecalibrator):
         return hit.min() > 0.99 and is_one_hot(samples.target)
 
     def _apply_map(self, logits):
-        return softmax(self._fitted.apply(self._theta, logits), axis=1)
+        return softmax(self._map_logits(logits), axis=1)
+
+    def _map_logits(self, logits):
+        return self._fitted.apply(self._theta, logits)
 
     def _write_map(self, add, x):
-        return add("softmax", self._write_logits(add, self._normalised(add, x)))
-
-    def _normalised(self, add, x):
-        """Add the logits that the link takes."""
-        return add("log_softmax", x) if self.input == "logits" else x
+        logits = add("log_softmax", x) if self.input == "logits" else x
+        return add("softmax", self._write_logits(add, logits))
 
     def _write_logits(self, add, x):
         return add.part(self._fitted, self._theta, x)
@@ -265,40 +265,36 @@ def _is_auto(shrinkage):
 class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
     """Base class of affine maps, continued beyond the fitted logits where some class would fall.
 
-    A subclass has ``_map``, the class of its link, and `_set_coefficients`."""
+    A subclass has ``_map``, the class of its link, and `_set_coefficients`, which sets the public
+    attributes from the parameters ``_theta``.
+    """
 
     _map: type[Affine]
 
     def _fit_map(self, samples):
         self._fit_link(self._search(samples.score), samples)
-        self._set_coefficients()
         if not self._fitted.continues(self._theta, len(self.classes_)):
-            self._ends = Continuation(super()._apply_map, samples.forecast, samples.weight)
+            self._ends = Continuation(self._apply_map, samples.forecast, samples.weight)
             self.injective_ = False
 
     def _take(self, link, fit, beta):
         super()._take(link, fit, beta)
         self._ends = None
+        self._set_coefficients()
 
-    def _apply_map(self, logits):
-        if self._ends is None:
-            return super()._apply_map(logits)
-        mapped = self._fitted.apply(self._theta, logits)
-        rows, near, added = self._ends.beyond(logits)
-        mapped[rows] = self._fitted.apply(self._theta, near) + added
-        return softmax(mapped, axis=1)
+    def _map_logits(self, logits):
+        mapped = super()._map_logits(logits)
+        if self._ends is not None:
+            rows, near, added = self._ends.beyond(logits)
+            mapped[rows] = super()._map_logits(near) + added
+        return mapped
 
-    def _write_map(self, add, x):
-        if self._ends is None:
-            return super()._write_map(add, x)
-        write = partial(self._write_logits, add)
-        return add("softmax", self._ends.write_logits(add, write, self._normalised(add, x)))
+    def _write_logits(self, add, x):
+        write = partial(super()._write_logits, add)
+        return write(x) if self._ends is None else self._ends.write_logits(add, write, x)
 
     def _search(self, score):
         return _AffineSearch(self._map(), score, self.max_iter, self.tol)
-
-    def _set_coefficients(self):
-        raise NotImplementedError
 
     def _fit_without_each(self, samples, whole=None):
         """As of the base class. The strength of a fold is chosen without it, too."""
@@ -316,7 +312,6 @@ class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
             if not (fit.is_usual(k) and fit.follows(theta, k, share[test] @ loss)):
                 return None
             recalibrator._take(fit.link, LinkFit(theta, 1, True, "one step"), 1.0)
-            recalibrator._set_coefficients()
         return maps
 
 
@@ -671,12 +666,11 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
         return self._map(forecast) if self._ends is None else self._ends(self._map, forecast)
 
     def _write_map(self, add, x):
-        write = partial(self._write_average, add)
-        return write(x) if self._ends is None else self._ends.write_forecasts(add, write, x)
+        def write(x):
+            models = [add("scale", x, factor=self._map.identity)]
+            for share, groups, theta in self._map.parts:
+                model = add.part(self._map.basis, x, groups, theta)
+                models.append(add("scale", model, factor=share))
+            return add("sum", *models)
 
-    def _write_average(self, add, x):
-        models = [add("scale", x, factor=self._map.identity)]
-        for share, groups, theta in self._map.parts:
-            model = add.part(self._map.basis, x, groups, theta)
-            models.append(add("scale", model, factor=share))
-        return add("sum", *models)
+        return write(x) if self._ends is None else self._ends.write_forecasts(add, write, x)

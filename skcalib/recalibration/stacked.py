@@ -29,7 +29,6 @@ from skcalib.recalibration.curves import IsotonicRecalibrator
 from skcalib.recalibration.fitting import (
     FittedFromParts,
     FittedFromSketch,
-    fit_recalibrator,
     folds_among,
     is_increasing,
     recalibrated_proba,
@@ -38,9 +37,8 @@ from skcalib.recalibration.fitting import (
 from skcalib.recalibration.held_out import (
     candidate_names,
     default_candidates,
-    fit_rows,
-    held_out_forecasts_of_rows,
-    held_out_losses,
+    fit_to_problem,
+    held_out_forecasts,
 )
 from skcalib.recalibration.one_vs_rest import BetaCalibration, PlattScaling
 from skcalib.recalibration.scaling import ModelAverageScaling
@@ -272,14 +270,19 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         elif not any(map(_is_identity, candidates)):
             candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
         names = candidate_names(candidates)
-        self._blend = _Blend(
-            candidates, samples.forecast, samples.target, samples.weight, samples.square
+        problem = Problem(
+            samples.forecast,
+            samples.labels_or_target,
+            samples.weight,
+            self.classes_,
+            square=samples.square,
+            count=samples.count,
+            cluster=samples.cluster,
         )
+        self._blend = _Blend(candidates, problem, problem.forecast.min())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
-            weigh = self._weigh if samples.count is None else self._weigh_rows
-            mixture, proba, fit = weigh(candidates, samples)
-            fits = {}
+            mixture, fits = self._weigh(candidates, problem, samples.folds), {}
             while True:
                 weights = np.array(
                     [*map(_is_identity, candidates)] if mixture is None else mixture.weights, float
@@ -287,116 +290,68 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 self._kept = np.flatnonzero(weights > 0).tolist()
                 for k in self._kept:
                     if k not in fits:
-                        fits[k] = fit(candidates[k])
+                        fits[k] = fit_to_problem(candidates[k], problem)
                 self.maps_ = {names[k]: fits[k] for k in self._kept}
                 self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
                 self._declare(samples.forecast)
-                falling = [] if self.monotone_ or n_classes > 2 else self._falling(samples)
+                falling = []
+                if not self.monotone_ and n_classes == 2:
+                    falling = [k for k in self._kept if self._falls(fits[k], samples.forecast)]
                 rising = mixture.without(falling) if falling else None
                 if rising is None:
                     break
                 mixture = rising
         losses, gain = np.full(len(names), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
         if mixture is not None:
-            losses, gain = mixture.losses(samples.score, proba)
+            losses, gain = mixture.losses(samples.score)
         self.mixture_ = RecalibratorMixture(
-            tuple(names),
-            tuple(map(float, weights)),
-            tuple(map(float, losses)),
-            gain,
-            self.monotone_,
+            names=tuple(names),
+            weights=tuple(map(float, weights)),
+            losses=tuple(map(float, losses)),
+            gain=gain,
+            monotone=self.monotone_,
         )
 
-    def _falling(self, samples):
-        """Numbers of the maps of two classes that fall somewhere."""
-        return [
-            k
-            for k, fitted in zip(self._kept, self.maps_.values(), strict=True)
-            if not never_falls(
-                partial(recalibrated_proba, fitted, classes=self.classes_), samples.forecast
-            )
-        ]
+    def _falls(self, fitted, forecast):
+        """Whether a map of two classes falls somewhere."""
+        return not never_falls(partial(recalibrated_proba, fitted, classes=self.classes_), forecast)
 
-    def _weigh(self, candidates, samples):
-        """The `HeldOutMixture` of the maps, its forecasts (n, K), and what fits a map to all.
-
-        The first two are None for too few samples.
-        """
-        y = samples.labels if samples.labels.ndim == 2 else self.classes_[samples.labels]
-        fit = partial(
-            fit_recalibrator,
-            proba=samples.forecast,
-            y=y,
-            weight=samples.weight,
-            classes=self.classes_,
-            measure=False,
-        )
-        part, rounds = self._rounds(samples)
+    def _weigh(self, candidates, problem, folds):
+        """The `HeldOutMixture` of the maps; None for too few samples."""
+        problem, rounds = self._rounds(problem, folds)
         if not rounds or len(candidates) == 1:
-            return None, None, fit
-        proba, weight = samples.forecast[part], samples.weight[part]
+            return None
         forecasts = [
-            held_out_losses(
-                candidates,
-                proba,
-                y[part],
-                classes=self.classes_,
-                folds=folds,
-                scores=(),
-                weight=weight,
-                n_jobs=self.n_jobs,
-                forecasts=True,
-            )[2]
-            for folds in rounds
+            held_out_forecasts(candidates, problem, tests, self.n_jobs) for tests in rounds
         ]
-        cluster = None if samples.cluster is None else samples.cluster[part]
-        target = samples.target[part]
-        mixture = HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster)
-        return mixture, proba, fit
+        return HeldOutMixture(candidates, forecasts, rounds, problem)
 
-    def _weigh_rows(self, candidates, samples):
-        """As `_weigh`, for rows of a sketch, whose samples are divided into folds at random."""
-        problem = Problem(
-            samples.forecast,
-            samples.target,
-            samples.weight,
-            self.classes_,
-            square=samples.square,
-            count=samples.count,
-        )
-        fit = partial(fit_rows, train=problem)
-        if problem.n_samples < _FEWEST or len(candidates) == 1:
-            return None, None, fit
-        divided, folds = problem.split(_FOLDS, self.random_state)
-        mixture = HeldOutMixture(
-            candidates,
-            [held_out_forecasts_of_rows(candidates, divided, folds)],
-            [folds],
-            divided.target,
-            divided.weight,
-            square=divided.square,
-        )
-        return mixture, divided.forecast, fit
+    def _rounds(self, problem, folds):
+        """The samples that give the weights, and lists of test folds of these.
 
-    def _rounds(self, samples):
-        """Rows of the samples that give the weights, and lists of test folds of these."""
-        n_samples, n_classes = samples.forecast.shape
-        part, most = np.arange(n_samples), np.clip(_MOST_VALUES // n_classes, _FEW_ROWS, _MOST_ROWS)
-        rng = np.random.RandomState(self.random_state)
+        Samples of a row of a sketch are divided at random.
+        """
+        if problem.count is not None:
+            divided, tests = problem.split(_FOLDS, self.random_state)
+            return divided, [tests] if problem.n_samples >= _FEWEST else []
+        n_samples, n_classes = problem.forecast.shape
+        most = np.clip(_MOST_VALUES // n_classes, _FEW_ROWS, _MOST_ROWS)
+        rng, rows = np.random.RandomState(self.random_state), np.arange(n_samples)
         if n_samples > most:
-            part = np.sort(rng.choice(n_samples, most, replace=False))
-        if samples.folds is not None:
-            folds = folds_among(np.isin(np.arange(n_samples), part), samples.folds)
-            folds = [test for test in folds if 0 < len(test) < len(part)]
-            if len(folds) > 1:
-                return part, [folds]
-        if len(part) < _FEWEST:
-            return part, []
-        cv, target = _FOLDS if self.cv is None else self.cv, samples.target[part]
-        if not isinstance(cv, Integral) or samples.cluster is not None:
-            cluster = None if samples.cluster is None else samples.cluster[part]
-            folds = check_folds(cv, target, random_state=self.random_state, cluster=cluster)
-            return part, [[test for _, test in folds]]
+            rows = np.sort(rng.choice(n_samples, most, replace=False))
+        problem, size = problem.take(rows), len(rows)
+        if folds is not None:
+            folds = folds_among(np.isin(np.arange(n_samples), rows), folds)
+        tests = [test for test in folds or () if 0 < len(test) < size]
+        if len(tests) > 1:
+            return problem, [tests]
+        if size < _FEWEST:
+            return problem, []
+        cv = _FOLDS if self.cv is None else self.cv
+        target, cluster = problem.target, problem.cluster
+        if not isinstance(cv, Integral) or cluster is not None:
+            pairs = check_folds(cv, target, random_state=self.random_state, cluster=cluster)
+            return problem, [[test for _, test in pairs]]
         labels = target.argmax(axis=1)
         counts = np.bincount(labels)
         rare = self.classes_[np.flatnonzero((counts > 0) & (counts < cv))]
@@ -408,9 +363,9 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 UserWarning,
                 stacklevel=outside_level(),
             )
-        n_rounds = int(np.clip(_ROUNDED // len(part), 1, _MOST_ROUNDS))
-        forecast, n_folds = samples.forecast[part], min(cv, len(part))
-        return part, [_spread(labels, forecast, n_folds, rng) for _ in range(n_rounds)]
+        n_rounds, n_folds = int(np.clip(_ROUNDED // size, 1, _MOST_ROUNDS)), min(cv, size)
+        rounds = [_spread(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
+        return problem, rounds
 
     def _apply_map(self, forecast):
         mixed = np.zeros(forecast.shape)
@@ -457,11 +412,12 @@ def never_falls(
 class _Blend:
     """Averages forecasts of maps with the class frequencies, which are one sample among n + 1."""
 
-    def __init__(self, candidates, forecast, target, weight, square=None):
+    def __init__(self, candidates, problem, smallest):
         # The log loss of these two is finite wherever that of the forecasts is.
-        kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if forecast.min() == 0 else 2]
+        kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if smallest == 0 else 2]
         self.pure = [type(candidate) in kinds for candidate in candidates]
-        self.size, counts = effective_size(weight, square), weight @ target
+        self.size = effective_size(problem.weight, problem.square)
+        counts = problem.weight @ problem.target
         share = counts / counts.sum()
         self.prior = (share * self.size + 1 / len(share)) / (self.size + 1)
 
@@ -477,8 +433,7 @@ class HeldOutMixture:
 
     `candidates` are the M maps, with the identity. For each round of folds, `rounds` has the test
     rows of the folds, and `forecasts` the held-out forecasts (n_samples, n_classes) of each map;
-    samples in no fold are not used. `target`, `weight`, `cluster` and `square` are those of
-    `CalibrationSamples`.
+    samples in no fold are not used. `problem` are the samples.
 
     ``weights`` (M,) are the weights of the maps, whose forecasts ``blend`` averages with the class
     frequencies. ``sample`` (N,) are the samples of the pooled rows
@@ -491,16 +446,13 @@ class HeldOutMixture:
         candidates: Sequence[BaseEstimator],
         forecasts: Sequence[Sequence[np.ndarray]],
         rounds: Sequence[Sequence[np.ndarray]],
-        target: np.ndarray,
-        weight: np.ndarray,
-        cluster: np.ndarray | None = None,
-        square: np.ndarray | None = None,
+        problem: Problem,
     ) -> None:
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
         identity = [*map(_is_identity, candidates)].index(True)
         unchanged = forecasts[0][identity][tested[0]]
-        self.blend = blend = _Blend(candidates, unchanged, target, weight, square)
-        self.sample, self._of_samples = np.concatenate(tested), (weight, cluster, square)
+        self.blend = blend = _Blend(candidates, problem, unchanged.min())
+        self.sample, self._problem = np.concatenate(tested), problem
         self.forecasts = np.concatenate(
             [
                 [blend(k, proba[rows]) for k, proba in enumerate(of_maps)]
@@ -508,8 +460,8 @@ class HeldOutMixture:
             ],
             axis=1,
         )
-        size = effective_size(weight, square)
-        self.target = target[self.sample]
+        weight, size = problem.weight, blend.size
+        self.target = problem.target[self.sample]
         self.weight = weight[self.sample] * (size / (weight.sum() * len(rounds)))
         kinds = IdentityRecalibrator, TemperatureScaling
         simple = [isinstance(candidate, kinds) for candidate in candidates]
@@ -524,7 +476,7 @@ class HeldOutMixture:
 
     def _mix(self):
         """Compute the weights, and the forecasts by mixtures without each fold."""
-        unchanged, nested = self.forecasts[self._identity], self._nested(self._rounds)
+        unchanged, nested = self.forecasts[self._identity], self._nested()
         share = float(expit(self._gain(unchanged, nested) - np.log(_ODDS)))
         weights = share * self._weights(slice(None))
         weights[self._identity] += 1 - share
@@ -549,23 +501,22 @@ class HeldOutMixture:
 
     def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
         """Interval of the mean of values (N,), which are averaged for each sample first."""
-        weight, cluster, square = self._of_samples
         used, place = np.unique(self.sample, return_inverse=True)
         mean = np.bincount(place, values) / np.bincount(place)
-        numbers = None
-        if clustered and cluster is not None:
-            numbers = np.unique(cluster[used], return_inverse=True)[1]
+        weight, square, cluster = self._problem.weight[used], self._problem.square, None
+        if clustered and self._problem.cluster is not None:
+            cluster = np.unique(self._problem.cluster[used], return_inverse=True)[1]
         square = None if square is None else square[used]
-        return mean_interval(mean, weight[used], square=square, cluster=numbers)
+        return mean_interval(mean, weight, square=square, cluster=cluster)
 
-    def losses(self, score: ProperScore, proba: np.ndarray) -> tuple[list[float], MeanInterval]:
-        """Mean loss of each map, and the interval of the gain over forecasts (n, K)."""
+    def losses(self, score: ProperScore) -> tuple[list[float], MeanInterval]:
+        """Mean loss of each map, and the interval of the gain over the forecasts as they are."""
         losses = [
             float(weighted_mean(score.loss(self.target, forecast), self.weight))
             for forecast in self.forecasts
         ]
-        before, after = (score.loss(self.target, f) for f in (proba[self.sample], self.mixed))
-        return losses, self.interval(before - after)
+        before = score.loss(self.target, self._problem.forecast[self.sample])
+        return losses, self.interval(before - score.loss(self.target, self.mixed))
 
     def _losses(self, forecast):
         """Log losses and Brier scores (N,)."""
@@ -577,10 +528,10 @@ class HeldOutMixture:
         log, brier = self._losses(forecast)
         return 0.5 * (log + self._ratio * brier)
 
-    def _nested(self, rounds):
+    def _nested(self):
         """Forecasts (N, K) of mixtures whose weights are computed without each fold."""
         mixed, start = np.empty(self.target.shape), 0
-        for folds in rounds:
+        for folds in self._rounds:
             end = start + len(np.unique(np.concatenate(folds)))
             for test in folds:
                 left_out = np.isin(self.sample, test)

@@ -123,27 +123,24 @@ def fit_temperature(
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
-    return _lowest(lambda betas: _loss_sums(score, logits, target, share, betas), low, high)
+
+    def mean_losses(betas):
+        """Mean losses at several inverse temperatures, and their derivatives in log(beta)."""
+        losses, slopes = np.empty(len(betas)), np.empty(len(betas))
+        for j, beta in enumerate(betas):
+            loss, slope = score.logit_loss(target, beta * logits)
+            losses[j] = share @ loss
+            slopes[j] = beta * (share @ np.einsum("ik,ik->i", slope, logits))
+        return losses, slopes
+
+    return lowest_inverse_temperature(mean_losses, low, high)
 
 
 def _search(logits, labels, weight, low, high):
     return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
 
 
-def _loss_sums(score, logits, target, weight, betas):
-    """Sums of weighted losses, and their derivatives, at several inverse temperatures.
-
-    The derivatives are those in log(beta), (b,).
-    """
-    losses, slopes = np.empty(len(betas)), np.empty(len(betas))
-    for j, beta in enumerate(betas):
-        loss, slope = score.logit_loss(target, beta * logits)
-        losses[j] = weight @ loss
-        slopes[j] = beta * (weight @ np.einsum("ik,ik->i", slope, logits))
-    return losses, slopes
-
-
-def _lowest(mean_losses, low, high):
+def lowest_inverse_temperature(mean_losses, low, high):
     """Minimiser over beta in [low, high] of a loss that is not convex, and the evaluations.
 
     A grid brackets the lowest minimum; it is the root of the derivative between two neighbours.
@@ -410,18 +407,16 @@ class LabelNoiseScaling(FittedFromSketch):
         slopes = slope(_LEAST), slope(rates[1])
         if slopes[0] < 0 < slopes[1]:
             rates.append(brentq(slope, _LEAST, rates[1], xtol=1e-14))
-        losses = [samples.mean_loss(self._mixed(forecast, rate)) for rate in rates]
+        losses = [
+            samples.mean_loss((1 - rate) * forecast + rate / forecast.shape[1]) for rate in rates
+        ]
         best = int(np.argmin(losses))
         self.noise_rate_ = rates[best]
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
         return losses[0], losses[best]
 
-    @staticmethod
-    def _mixed(forecast, rate):
-        return (1 - rate) * forecast + rate / forecast.shape[1]
-
     def _apply_map(self, forecast):
-        return self._mixed(forecast, self.noise_rate_)
+        return (1 - self.noise_rate_) * forecast + self.noise_rate_ / forecast.shape[1]
 
     def _write_map(self, add, x):
         rate = self.noise_rate_

@@ -6,7 +6,6 @@ which recalibration and a better model would save some.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._util.formatting import numbers, rates
 from skcalib._util.parallel import out_of_fold
@@ -23,16 +21,15 @@ from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration.fitting import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration.fitting import recalibrated_proba
 from skcalib.recalibration.held_out import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
-    fit_rows,
-    held_out_forecasts_of_rows,
+    fit_to_problem,
+    held_out_forecasts,
     held_out_losses,
     one_standard_error,
-    recalibrated_rows,
 )
 from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator, never_falls
 from skcalib.report.findings import (
@@ -115,19 +112,11 @@ def compare_maps(
             **average,
         )
     else:
-        forecasts, weight = held_out_forecasts_of_rows(candidates, problem, folds), problem.weight
+        forecasts, weight = held_out_forecasts(candidates, problem, folds), problem.weight
         losses = np.array([[score.loss(target, p) for p in forecasts] for score in scores])
     mixture = None
     if forecasts is not None:
-        mixture = HeldOutMixture(
-            candidates,
-            [forecasts],
-            [folds],
-            target,
-            problem.weight,
-            problem.cluster,
-            problem.square,
-        )
+        mixture = HeldOutMixture(candidates, [forecasts], [folds], problem)
         mixed = [[score.loss(target, mixture.mixed)] for score in scores]
         names, losses = [*names, MIXTURE], np.concatenate([losses, mixed], axis=1)
         forecasts_of |= dict(zip(names, [*forecasts, mixture.mixed], strict=True))
@@ -209,21 +198,8 @@ class _Shapes:
                 if weight > 0
             )
         if name not in self._fitted:
-            candidate, problem = self.candidates[name], self.problem
-            if problem.count is not None:
-                self._fitted[name] = fit_rows(candidate, problem)
-            else:
-                self._fitted[name] = _fit(candidate, problem, measure=False)
+            self._fitted[name] = fit_to_problem(self.candidates[name], self.problem)
         return recalibrated_proba(self._fitted[name], forecast, self.problem.classes)
-
-
-def _fit(candidate, problem, **options):
-    """A fitted clone; the number of iterations is no subject of a report."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return fit_recalibrator(
-            candidate, problem.forecast, problem.labels, problem.weight, problem.classes, **options
-        )
 
 
 def recalibrate(
@@ -241,9 +217,7 @@ def recalibrate(
     (candidate,) = (c for c in candidates_of(problem)[0] if type(c).__name__ == name)
 
     def mapped(train, test):
-        if problem.count is not None:
-            return recalibrated_rows(candidate, problem.take(train), problem.forecast[test])
-        fitted = _fit(candidate, problem.take(train))
+        fitted = fit_to_problem(candidate, problem.take(train))
         return recalibrated_proba(fitted, problem.forecast[test], problem.classes)
 
     n_rows = len(problem.forecast)

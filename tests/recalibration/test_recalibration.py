@@ -24,7 +24,7 @@ from skcalib.links.newton import minimise_convex
 from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS
-from skcalib.recalibration.temperature import _lowest
+from skcalib.recalibration.temperature import lowest_inverse_temperature
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
@@ -74,11 +74,11 @@ sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
 
 def draw(n_samples, n_classes, *, seed=0, temper=0.6):
     """Over-confident forecasts inside the simplex, labels of every class."""
-    data = make_tempered_simplex(n_samples, n_classes, score_temperature=temper, random_state=seed)
-    y = data.y.copy()
+    world = make_tempered_simplex(n_samples, n_classes, score_temperature=temper, random_state=seed)
+    y = world.y.copy()
     y[:n_classes] = np.arange(n_classes)
-    assert data.y_proba.min() > 0 and len(np.unique(y)) == n_classes
-    return data.y_proba, y
+    assert world.y_proba.min() > 0 and len(np.unique(y)) == n_classes
+    return world.y_proba, y
 
 
 def spread(n_classes, n_samples=200, seed=1):
@@ -91,9 +91,9 @@ def spread(n_classes, n_samples=200, seed=1):
     return np.vstack([rows, near, np.eye(n_classes), np.full((1, n_classes), 1 / n_classes), tied])
 
 
-def assert_almost_all_close(found, expected):
+def assert_almost_all_close(mapped, expected):
     """Rounding may carry a forecast over the edge of a bin, and an optimum is a tolerance wide."""
-    assert np.mean(np.abs(found - expected).max(axis=1) < 2e-3) > 0.9
+    assert np.mean(np.abs(mapped - expected).max(axis=1) < 2e-3) > 0.9
 
 
 def mean_loss(score, P, y, weight=None):
@@ -175,12 +175,12 @@ def test_maps_of_one_logit_are_logistic_regressions(weighted):
         coef = np.ravel(fitted.coef_)[: features.shape[1]]
         assert model.coef_.min() > 0 or isinstance(recalibrator, s.recalibration.QuadraticScaling)
         np.testing.assert_allclose(coef, model.coef_[0], atol=1e-5)
-        found, expected = fitted.intercept_, model.intercept_
+        values, expected = fitted.intercept_, model.intercept_
         if not intercept:  # the features are logarithms of twice the forecasts
             expected = np.log(2) * (coef[0] - coef[1])
             half = fitted.predict_proba(np.array([[0.5, 0.5]]))
             np.testing.assert_allclose(half, 0.5, atol=1e-12)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(values, expected, atol=1e-5)
         p = fitted.predict_proba(P)[:, 1]
         np.testing.assert_allclose(p, model.predict_proba(features)[:, 1], atol=1e-6)
 
@@ -200,8 +200,8 @@ def test_biases_come_where_the_classes_ask_for_them():
     """Constant forecasts keep the frequencies; those of several classes are shrunken."""
     P, bias = np.random.default_rng(0).dirichlet(np.ones(4), 5000), np.array([1, -0.5, -0.5, 0])
     y = labels_from(softmax(np.log(P) + bias, axis=1), np.random.default_rng(1))
-    found = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
-    np.testing.assert_allclose(found - found.mean(), bias - bias.mean(), atol=0.12)
+    intercept = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
+    np.testing.assert_allclose(intercept - intercept.mean(), bias - bias.mean(), atol=0.12)
     for n_classes in (2, 4):
         y = np.repeat(np.arange(n_classes), np.arange(1, n_classes + 1) * 100)
         P = np.full((len(y), n_classes), 1 / n_classes)
@@ -210,8 +210,8 @@ def test_biases_come_where_the_classes_ask_for_them():
         np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
     for excess, pvalue in ((20, 0.018), (22, 0.008)):  # Pearson's chi-square with 2 degrees
         P, y = np.full((300, 3), 1 / 3), np.repeat(range(3), [100 + excess, 100 - excess, 100])
-        found = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
-        assert (np.ptp(found) > 0) == (pvalue < 0.01)
+        intercept = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
+        assert (np.ptp(intercept) > 0) == (pvalue < 0.01)
 
 
 def test_beta_keeps_its_slopes_from_falling_below_zero():
@@ -227,8 +227,8 @@ def test_one_against_the_rest_is_divided_by_the_sum():
     P, y = draw(500, 3)
     fitted = s.PlattScaling().fit(P, y)
     maps = [s.PlattScaling().fit(P[:, k], y == k) for k in range(3)]
-    np.testing.assert_allclose([one.coef_[0] for one in maps], fitted.coef_, rtol=1e-6)
-    p = np.stack([one.predict_proba(P[:, k])[:, 1] for k, one in enumerate(maps)], axis=1)
+    np.testing.assert_allclose([platt.coef_[0] for platt in maps], fitted.coef_, rtol=1e-6)
+    p = np.stack([platt.predict_proba(P[:, k])[:, 1] for k, platt in enumerate(maps)], axis=1)
     np.testing.assert_allclose(fitted.predict_proba(P), p / p.sum(axis=1, keepdims=True), rtol=1e-6)
 
 
@@ -260,7 +260,7 @@ def test_the_loss_falls_where_the_map_contains_the_identity(cls, loss):
         assert fitted.loss_after_ == pytest.approx(after, rel=1e-9)
         assert fitted.loss_before_ == pytest.approx(mean_loss(score, P, y), rel=1e-9)
         if n_classes == 2 and not hasattr(fitted, "shrinkage"):  # the others minimise other losses
-            others = (cls(loss=one).fit(P, y).predict_proba(P) for one in SCORES if one != loss)
+            others = (cls(loss=name).fit(P, y).predict_proba(P) for name in SCORES if name != loss)
             assert fitted.loss_after_ < min(mean_loss(score, Q, y) for Q in others)
 
 
@@ -268,7 +268,7 @@ def test_the_loss_falls_where_the_map_contains_the_identity(cls, loss):
 def test_shrinkage_goes_from_temperature_scaling_to_the_whole_map(cls):
     P, y = draw(300, 4, seed=1)
     temperature = s.TemperatureScaling().fit(P, y)
-    fits = [cls(shrinkage=one).fit(P, y) for one in (np.inf, 1e6, 100, 1, 0)]
+    fits = [cls(shrinkage=strength).fit(P, y) for strength in (np.inf, 1e6, 100, 1, 0)]
     assert fits[0].n_iter_ > 0 and fits[0].preserves_order_ and fits[0].injective_
     np.testing.assert_allclose(fits[0].predict_proba(P), temperature.predict_proba(P), atol=1e-12)
     np.testing.assert_allclose(fits[1].predict_proba(P), temperature.predict_proba(P), atol=1e-3)
@@ -302,8 +302,8 @@ def test_auto_shrinkage_is_weak_where_classes_are_biased():
     y = labels_from(biased, np.random.default_rng(1))
     fitted = s.VectorScaling().fit(P, y)
     assert fitted.shrinkage_ <= 100
-    found = fitted.intercept_ - fitted.intercept_.mean()
-    np.testing.assert_allclose(found, [1, -1, 0, 0], atol=0.35)
+    centred = fitted.intercept_ - fitted.intercept_.mean()
+    np.testing.assert_allclose(centred, [1, -1, 0, 0], atol=0.35)
     assert s.VectorScaling().fit(P[:8], y[:8]).shrinkage_ == np.inf  # too few to choose
 
 
@@ -342,19 +342,19 @@ def test_isotonic_maps():
     everywhere = np.append(p, grid)
     for weight in (None, np.random.default_rng(0).uniform(0.5, 2, 300)):
         expected = IsotonicRegression(out_of_bounds="clip").fit(p, y, weight).predict(everywhere)
-        found = s.IsotonicRecalibrator().fit(P, y, weight).predict_proba(everywhere)[:, 1]
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        mapped = s.IsotonicRecalibrator().fit(P, y, weight).predict_proba(everywhere)[:, 1]
+        np.testing.assert_allclose(mapped, expected, atol=1e-12)
     centered = s.IsotonicRecalibrator(centered=True).fit(P, y)
     strict = s.IsotonicRecalibrator(strict=True).fit(P, y)
     curve = IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(p)
     for level in np.unique(curve):
         centre = p[curve == level].mean()
         assert centered.predict_proba([centre])[0, 1] == pytest.approx(level, abs=1e-12)
-    plain, found = (one.predict_proba(grid)[:, 1] for one in (centered, strict))
+    plain, mapped = (isotonic.predict_proba(grid)[:, 1] for isotonic in (centered, strict))
     assert (np.diff(plain) >= 0).all() and not centered.injective_
-    assert (np.diff(found) > 0).all() and strict.injective_
-    assert found[0] == 0 and found[-1] == 1 and found[1] > 0 and found[-2] < 1
-    np.testing.assert_allclose(found, plain, atol=1.01 / 301)
+    assert (np.diff(mapped) > 0).all() and strict.injective_
+    assert mapped[0] == 0 and mapped[-1] == 1 and mapped[1] > 0 and mapped[-2] < 1
+    np.testing.assert_allclose(mapped, plain, atol=1.01 / 301)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -417,8 +417,8 @@ def test_the_order_of_classes_does_not_matter(recalibrator):
     turned.fit(P[:, order], names[y])
     assert list(turned.classes_) == ["oak", "ash", "birch"]
     assert turned.get_feature_names_out()[2].endswith("_birch")
-    found = turned.predict_proba(P[:, order])
-    np.testing.assert_allclose(found, plain.predict_proba(P)[:, order], atol=2e-3)
+    mapped = turned.predict_proba(P[:, order])
+    np.testing.assert_allclose(mapped, plain.predict_proba(P)[:, order], atol=2e-3)
 
 
 @every
@@ -520,18 +520,18 @@ def test_the_lowest_of_many_optima_between_the_nodes_of_a_grid(period, phase, ce
         values = (t - centre) ** 2 + np.sin(period * t + phase)
         return values, 2 * (t - centre) + period * np.cos(period * t + phase)
 
-    found, n_betas = _lowest(losses, 1e-4, 1e4)
+    best, n_betas = lowest_inverse_temperature(losses, 1e-4, 1e4)
     dense = losses(np.geomspace(1e-4, 1e4, 200_001))[0]
-    assert losses(found)[0] == pytest.approx(dense.min(), abs=1e-6) and 2 * 41 < n_betas < 3 * 41
+    assert losses(best)[0] == pytest.approx(dense.min(), abs=1e-6) and 2 * 41 < n_betas < 3 * 41
 
 
 @pytest.mark.parametrize(("n_classes", "most"), [(2, 5), (3, 4), (10, 3)])
 def test_newtons_steps_of_a_temperature_with_biases(n_classes, most):
     """A wrong Hessian needs twice as many, and ends at the same place."""
-    data = make_tempered_simplex(400, n_classes, score_temperature=0.5, random_state=0)
-    logits = np.log(data.y_proba) + np.eye(n_classes)[0]
-    found = fit_bias_corrected(logits, data.y, np.ones(400))
-    assert found.converged and found.n_iter <= most and np.ptp(found.theta[1:]) > 0.1
+    world = make_tempered_simplex(400, n_classes, score_temperature=0.5, random_state=0)
+    logits = np.log(world.y_proba) + np.eye(n_classes)[0]
+    fit = fit_bias_corrected(logits, world.y, np.ones(400))
+    assert fit.converged and fit.n_iter <= most and np.ptp(fit.theta[1:]) > 0.1
 
 
 def test_halley_at_the_optimum_ends_at_once():
@@ -684,11 +684,11 @@ def test_a_shift_gives_each_class_its_frequency_and_inverts_undersampling():
 
 
 def test_a_shrunken_shift_ignores_noise_and_keeps_a_clear_shift():
-    data = make_tempered_simplex(100, 5, score_temperature=0.9, random_state=0)
-    P, y = data.posterior, data.y
+    world = make_tempered_simplex(100, 5, score_temperature=0.9, random_state=0)
+    P, y = world.posterior, world.y
     shifted = P * [8, 1, 1, 1, 0.5] / (P * [8, 1, 1, 1, 0.5]).sum(axis=1, keepdims=True)
     free, shrunk = s.InterceptRecalibrator(), s.InterceptRecalibrator(shrinkage="auto")
-    small, large = (one.fit(P, y).intercept_.std() for one in (shrunk, free))
+    small, large = (scaling.fit(P, y).intercept_.std() for scaling in (shrunk, free))
     assert small < 0.5 * large
     assert shrunk.fit(shifted, y).intercept_.std() > 0.7 * free.fit(shifted, y).intercept_.std()
     one_class = [0] * 20
@@ -701,8 +701,8 @@ def test_the_limit_of_detection():
     P = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
     scaling = s.TemperatureScaling().fit(P, [1, 0, 1, 0])
     assert scaling.detection_limit_ == 0.02
-    more = np.vstack([P, [[1e-9, 1 - 1e-9]]])  # a sample of weight zero is not there
-    scaling.fit(more, [1, 0, 1, 0, 1], [1, 1, 1, 1, 0])
+    longer = np.vstack([P, [[1e-9, 1 - 1e-9]]])  # a sample of weight zero is not there
+    scaling.fit(longer, [1, 0, 1, 0, 1], [1, 1, 1, 1, 0])
     assert scaling.detection_limit_ == 0.02
     expected = softmax(np.log([[0.02, 1.0]]) / scaling.temperature_, axis=1)
     np.testing.assert_allclose(scaling.predict_proba([[0.0, 1.0]]), expected)
@@ -722,9 +722,9 @@ def test_logarithms_beyond_single_precision_are_compressed():
 
 def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
     """Logits of -700, here of pure noise, among forecasts that need no map."""
-    data = make_tempered_simplex(2000, 3, random_state=0)
-    P = np.vstack([data.posterior, np.eye(3)[data.y[:200]] * (1 - 2e-300) + 1e-300])
-    y = np.append(data.y, np.append(data.y[:190], (data.y[190:200] + 1) % 3))  # 5 % are wrong
+    world = make_tempered_simplex(2000, 3, random_state=0)
+    P = np.vstack([world.posterior, np.eye(3)[world.y[:200]] * (1 - 2e-300) + 1e-300])
+    y = np.append(world.y, np.append(world.y[:190], (world.y[190:200] + 1) % 3))  # 5 % are wrong
     before = optimal_inverse_temperature(np.log(P), y, np.ones(len(y)))[0]
     assert s.TemperatureScaling().fit(P, y).temperature_ < 0.4 / before
     logits = s.TemperatureScaling(input="logits").fit(np.log(P), y)
@@ -813,15 +813,17 @@ def test_slow_fits_are_announced(kind, multiclass, monkeypatch):
 @pytest.mark.parametrize(("shrinkage", "temperature"), [("auto", 0.5), (3.0, 1.5), (0.0, 0.7)])
 def test_affine_maps_by_newton_and_by_quasi_newton_agree(kind, shrinkage, temperature, monkeypatch):
     """The coefficients without the part that has no effect, and the losses agree."""
-    data = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
-    newton = kind(shrinkage=shrinkage).fit(data.y_proba, data.y)
+    world = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
+    newton = kind(shrinkage=shrinkage).fit(world.y_proba, world.y)
     monkeypatch.setattr(scaling, "_MOST_PARAMETERS", 0)
-    other = kind(shrinkage=newton.shrinkage_, max_iter=5000, tol=1e-9).fit(data.y_proba, data.y)
-    assert newton.n_iter_ < other.n_iter_ or np.isinf(newton.shrinkage_)
-    proba = newton.predict_proba(data.y_proba)
-    np.testing.assert_allclose(proba, other.predict_proba(data.y_proba), atol=1e-5)
-    assert newton.shrinkage_ == 0 or newton.coef_ == pytest.approx(other.coef_, abs=1e-4)
-    assert abs(newton.loss_after_ - other.loss_after_) < 1e-7
+    quasi_newton = kind(shrinkage=newton.shrinkage_, max_iter=5000, tol=1e-9).fit(
+        world.y_proba, world.y
+    )
+    assert newton.n_iter_ < quasi_newton.n_iter_ or np.isinf(newton.shrinkage_)
+    proba = newton.predict_proba(world.y_proba)
+    np.testing.assert_allclose(proba, quasi_newton.predict_proba(world.y_proba), atol=1e-5)
+    assert newton.shrinkage_ == 0 or newton.coef_ == pytest.approx(quasi_newton.coef_, abs=1e-4)
+    assert abs(newton.loss_after_ - quasi_newton.loss_after_) < 1e-7
 
 
 @pytest.mark.parametrize("near", [1.2, 1.0005])
@@ -843,8 +845,8 @@ def test_a_fit_that_did_not_converge_ends_where_it_stopped():
     def slopes(x, _):
         return np.sinh(x), np.diag(np.cosh(x))
 
-    found = minimise_convex(value, slopes, np.array([3.0]), max_values=1)
-    assert not found.converged and found.refined == found.parameters == 3
+    minimum = minimise_convex(value, slopes, np.array([3.0]), max_values=1)
+    assert not minimum.converged and minimum.refined == minimum.parameters == 3
     assert minimise_convex(value, slopes, np.array([3.0])).refined == pytest.approx(0, abs=1e-9)
     # A value that rounding keeps from falling has reached its minimum.
     flat = minimise_convex(lambda x: (1.0, None), slopes, np.array([3.0]))
@@ -862,13 +864,13 @@ def test_vector_scaling_of_a_rare_class_is_injective(rare):
     assert fitted.injective_ and fitted.intercept_.min() < -fitted.coef_.max()
 
 
-@pytest.mark.parametrize(("shrinkage", "kept"), [("auto", True), (1.0, False)])
-def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, kept):
+@pytest.mark.parametrize(("shrinkage", "in_order"), [("auto", True), (1.0, False)])
+def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, in_order):
     """An infinite one where the order is kept: other maps can leave it."""
     proba = np.random.default_rng(0).dirichlet(np.full(3, 0.5), 300)
     vector = s.VectorScaling(shrinkage=shrinkage)
     with pytest.warns(ConvergenceWarning, match="separable by the scores"):
-        assert vector.fit(proba, proba.argmax(axis=1)).preserves_order_ == kept
+        assert vector.fit(proba, proba.argmax(axis=1)).preserves_order_ == in_order
     stated = pytest.warns(ConvergenceWarning, match="do not follow")
-    with stated if kept else nullcontext():
-        assert vector.fit(proba, proba.argmin(axis=1)).preserves_order_ == kept
+    with stated if in_order else nullcontext():
+        assert vector.fit(proba, proba.argmin(axis=1)).preserves_order_ == in_order
