@@ -22,7 +22,7 @@ from skcalib.data.notions import Canonical, ClassGroups, TopLabel
 from skcalib.data.problem import Problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
-from skcalib.displays._curves import make_curve
+from skcalib.displays.reliability import make_curve
 from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
 from skcalib.smoothers import (
     DirichletKernel,
@@ -176,7 +176,7 @@ def test_attributes_labels_and_histogram():
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     error = proper_calibration_error(Y, P)
     assert_allclose(curve.error.estimate, error)
-    assert texts[0].startswith(f"Model\nBrier calibration error: {error:.3f} [")
+    assert texts[0].startswith(f"Model\nBrier calibration error\n{error:.3f} [")
     assert texts[1:] == ["95 % consistency band", "Perfectly calibrated"]
     display.figure_.canvas.draw()
     above, main = display.ax_hist_.get_position(), ax.get_position()
