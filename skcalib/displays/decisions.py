@@ -43,6 +43,8 @@ from skcalib.smoothers import LogitSmoother
 if TYPE_CHECKING:
     from skcalib.data.notions import NotionLike
 
+__all__ = ["DecisionCurve", "DecisionCurveDisplay", "MurphyCurve", "MurphyDisplay"]
+
 # --- Shares of right and wrong decisions ----------------------------------------------------------
 
 
@@ -789,7 +791,7 @@ class DecisionCurveDisplay(DecisionDisplay):
         Raises
         ------
         ValueError
-            As `from_predictions`, and for an estimator that is no classifier.
+            As `from_predictions`, and for an estimator that is not a classifier.
         NotFittedError
             For a classifier that is not fitted, without `cv`.
         """

@@ -33,6 +33,8 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import held_out_problem, label_proba, name_with_response
 from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve_loss
 
+__all__ = ["Display"]
+
 # --- Docstrings -----------------------------------------------------------------------------------
 
 
@@ -170,7 +172,7 @@ class Display:
         Raises
         ------
         ValueError
-            As `from_predictions`, and for an estimator that is no classifier.
+            As `from_predictions`, and for an estimator that is not a classifier.
         NotFittedError
             For a classifier that is not fitted, without `cv`.
         """

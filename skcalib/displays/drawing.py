@@ -11,6 +11,8 @@ import numpy as np
 from skcalib._util.formatting import class_text, printable
 from skcalib._util.messages import shown
 
+__all__: list[str] = []  # helpers of the displays, none of which is for users
+
 # The palette of Okabe and Ito, which is distinguishable with any colour vision.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 GREY = "0.35"

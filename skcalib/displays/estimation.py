@@ -27,6 +27,8 @@ from skcalib.errors.binned import check_bins, expected_errors_of_subsamples
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["EstimationCurve", "EstimationDisplay"]
+
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
 
+__all__ = ["GroupingDiagram", "GroupingDisplay"]
+
 ABOVE, BELOW, HELD = 1, -1, 0
 _ROUNDING = 1e-9
 
@@ -83,7 +85,7 @@ class GroupingDiagram(Record):
         return {"rule": rules, **{name: getattr(self, name) for name in names}}
 
     @property
-    def contribution(self):
+    def contribution(self) -> np.ndarray:
         """Share of each region times the square of its difference at equal scores."""
         share = np.array([region.share for region in self.regions])
         return share / share.sum() * (self.outcome - self.expected) ** 2
@@ -550,7 +552,7 @@ class GroupingDisplay(Display):
         Raises
         ------
         ValueError
-            As `from_predictions`, and for an estimator that is no classifier.
+            As `from_predictions`, and for an estimator that is not a classifier.
         NotFittedError
             For a classifier that is not fitted, without `cv`.
         """

@@ -32,6 +32,8 @@ from skcalib.recalibration.fitting import (
 )
 from skcalib.recalibration.stacked import resolve_recalibrator
 
+__all__ = ["RecalibrationDisplay", "RecalibrationMap"]
+
 
 @dataclass(frozen=True, eq=False)
 class RecalibrationMap(Record):

@@ -71,6 +71,8 @@ from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval
 if TYPE_CHECKING:
     from skcalib.risk_models.summary import CalibrationSummary
 
+__all__ = ["ReliabilityCurve", "ReliabilityDisplay"]
+
 DEFAULT_BINS = 10
 
 
@@ -594,7 +596,7 @@ class ReliabilityDisplay(Display):
         Raises
         ------
         ValueError
-            As `from_predictions`, and for an estimator that is no classifier.
+            As `from_predictions`, and for an estimator that is not a classifier.
         NotFittedError
             For a classifier that is not fitted, without `cv`.
         """
