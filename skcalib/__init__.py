@@ -5,21 +5,98 @@ blocks are public in submodules: scores, smoothers, kernels, data.notions and li
 imported when one of its names is accessed.
 """
 
-import re
 from importlib import import_module
 
 __version__ = "0.2.0"
 
-#: Where each public name stands: read from ``__init__.pyi``, which type checkers read, too.
-_HOME = {
-    name: module
-    for module, names in re.findall(
-        r"^from skcalib\.(\S+) import \(([^)]*)\)",
-        __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode(),
-        flags=re.MULTILINE,
-    )
-    for name in re.findall(r"(\w+) as", names)
+#: The public names of the root, by the module that defines them.
+_NAMES = {
+    "displays": (
+        "DecisionCurveDisplay",
+        "DecompositionDisplay",
+        "GroupCalibrationDisplay",
+        "GroupingDisplay",
+        "MurphyDisplay",
+        "RecalibrationDisplay",
+        "ReliabilityDisplay",
+    ),
+    "error_intervals": ("calibration_error_interval",),
+    "errors": (
+        "calibration_error",
+        "calibration_intercept_slope",
+        "calibration_upper_bound",
+        "corp_decomposition",
+        "integrated_calibration_index",
+        "kernel_calibration_error",
+        "ks_calibration_error",
+        "proper_calibration_error",
+        "refinement_loss",
+        "reliability_bins",
+        "root_brier_score",
+        "score_decomposition",
+        "sharpness",
+        "smooth_calibration_error",
+    ),
+    "estimators": (
+        "CalibrationErrorEstimator",
+        "CrossFitProba",
+        "RecalibratedClassifierCV",
+    ),
+    "grouping": (
+        "GroupingLossEstimator",
+        "calibration_by_group",
+        "soft_label_decomposition",
+    ),
+    "monitoring": (
+        "CalibrationMonitor",
+        "SequentialCalibrationTest",
+        "expected_performance",
+    ),
+    "recalibration": (
+        "BetaCalibration",
+        "DirichletCalibration",
+        "GroupRecalibrator",
+        "HistogramBinning",
+        "IdentityRecalibrator",
+        "InterceptRecalibrator",
+        "IsotonicRecalibrator",
+        "LabelShiftRecalibrator",
+        "MultilabelRecalibrator",
+        "PlattScaling",
+        "RecalibratorSelection",
+        "SplineScaling",
+        "StackedRecalibrator",
+        "TemperatureScaling",
+        "VectorScaling",
+        "VennAbersRecalibrator",
+        "calibration_improvement",
+    ),
+    "report": (
+        "CalibrationReport",
+        "ComparisonReport",
+    ),
+    "risk_models": (
+        "calibration_summary",
+        "decision_regret",
+    ),
+    "scorers": (
+        "get_scorer",
+        "get_scorer_names",
+        "get_scorers",
+    ),
+    "significance": (
+        "compare_calibration",
+        "compare_windows",
+        "hosmer_lemeshow_test",
+        "kernel_calibration_test",
+        "spiegelhalter_test",
+    ),
+    "sketches.frames": ("summarize",),
+    "sketches.sketch": ("ForecastSketch",),
+    "theory": ("optimal_n_bins",),
+    "_util.progress": ("show_progress",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 #: Public modules, available as attributes of the package.
 _SUBMODULES = (
     "data",
@@ -63,6 +140,10 @@ _BLOCKS = (
     "grouping",
     "regression",
     "monitoring",
+    "displays",
+    "estimators",
+    "report",
+    "risk_models",
 )
 
 __all__ = sorted([*_HOME, "__version__", "datasets"])
@@ -92,7 +173,7 @@ GUESSES = {
     "reliability_diagram": _DIAGRAM,
     "calibration_curve": _BINS,
     "reliability_curve": _BINS,
-    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba=y_proba)",
+    "grouping_loss": "GroupingLossEstimator().fit(X, y_true, y_proba)",
     "brier_score": _BRIER,
     "brier_score_loss": _BRIER,
     "IsotonicCalibration": "IsotonicRecalibrator().fit(y_proba, y_true)",
@@ -105,25 +186,25 @@ GUESSES = {
 
 
 def __getattr__(name):
-    """Import the requested name; names known from elsewhere raise an error with advice."""
+    """Import the requested name; for those known from elsewhere, say what to use.
+
+    That is an `ImportError`: of an `AttributeError`, ``from skcalib import name`` drops the words.
+    """
     if name in _HOME:
-        found = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
-        globals()[name] = found
-        return found
+        globals()[name] = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
+        return globals()[name]
     if name in _SUBMODULES:
         return import_module(f"skcalib.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_advice(name)}")
-
-
-def _advice(name):
-    if name in GUESSES:
-        return f": use {GUESSES[name]}"
+    message = f"module {__name__!r} has no attribute {name!r}"
     if name.startswith("_"):
-        return ""
+        raise AttributeError(message)
+    if name in GUESSES:
+        raise ImportError(f"{message}: use {GUESSES[name]}")
     for module in _BLOCKS:
         if name in import_module(f"skcalib.{module}").__all__:
-            return f": use skcalib.{module}.{name}"
-    return ""
+            raise ImportError(f"{message}: use skcalib.{module}.{name}")
+    meant = import_module("skcalib._util.suggestions").did_you_mean(name, [*_HOME, *_SUBMODULES])
+    raise AttributeError(f"{message}.{meant}")
 
 
 def __dir__():

@@ -59,7 +59,7 @@ def _sentence(error, arguments):
 
 def _run(arguments):
     if arguments and not arguments[0].startswith("-") and arguments[0] not in ("report", "monitor"):
-        from skcalib.cli.report import is_predictions  # a second of imports, not for --help
+        from skcalib.cli.commands import is_predictions  # a second of imports, not for --help
 
         if is_predictions(arguments[0]):
             raise ValueError(f"which command? Try: skcalib report {arguments[0]}")
@@ -67,7 +67,7 @@ def _run(arguments):
         options = make_parser().parse_args(arguments)
     output = sys.stdout
     if options.command == "monitor":
-        from skcalib.cli.monitor import run_monitor
+        from skcalib.cli.commands import run_monitor
 
         def say(line):
             with redirect_stdout(output), _standard_output():
@@ -75,7 +75,7 @@ def _run(arguments):
 
         with redirect_stdout(sys.stderr):
             return run_monitor(options, say)
-    from skcalib.cli.report import run_report
+    from skcalib.cli.commands import run_report
 
     with redirect_stdout(sys.stderr):
         text, data = run_report(options)

@@ -33,7 +33,7 @@ from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list
 from skcalib.data.problem import check_label_probabilities
 from skcalib.estimators import RecalibratedClassifierCV
-from skcalib.links._base import _FAR
+from skcalib.links.logits import COMPRESSED_BELOW
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
 from skcalib.recalibration.fitting import align_columns
 
@@ -78,7 +78,7 @@ def to_json(recalibrator: BaseEstimator) -> str:
 
     Examples
     --------
-    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.recalibration import LabelNoiseScaling
     >>> from skcalib.export import to_json
     >>> print(to_json(LabelNoiseScaling().fit([0.2, 0.7], [0, 1])).partition(', "steps"')[2])
     : [{"op": "scale", "of": [0], "factor": 1.0, "shift": 0.0}]}
@@ -237,20 +237,20 @@ def to_onnx(
             known = f"{n_classes} or 1" if single else n_classes
             raise ValueError(f"n_columns must be {known}, got {shown(width)}.")
         if width == 1:
-            one = float(document["input"] == "proba")
-            values = graph("Add", graph("MatMul", values, [[-one, 1.0]]), [one, 0.0])
+            total = float(document["input"] == "proba")
+            values = graph("Add", graph("MatMul", values, [[-total, 1.0]]), [total, 0.0])
         graph.inputs = [onnx.helper.make_tensor_value_info("X", kind, [None, width])]
         proba = _run(document, values, graph)
     graph("Cast", proba, to=kind, name="probabilities")
     shape = [None, len(document["classes"])]
     output = onnx.helper.make_tensor_value_info("probabilities", kind, shape)
     made = onnx.helper.make_graph(graph.nodes, "map", graph.inputs, [output], graph.constants)
-    opsets = [onnx.helper.make_opsetid(*one) for one in _OPSETS.items()]
-    found = onnx.helper.make_model(made, opset_imports=opsets, ir_version=8)
-    onnx.helper.set_model_props(found, {"classes": json.dumps(document["classes"])})
+    opsets = [onnx.helper.make_opsetid(domain, number) for domain, number in _OPSETS.items()]
+    written = onnx.helper.make_model(made, opset_imports=opsets, ir_version=8)
+    onnx.helper.set_model_props(written, {"classes": json.dumps(document["classes"])})
     if isinstance(last, RecalibratedClassifierCV) and X is not None:
-        _compare(found, model, X, graph.alone)
-    return found
+        _compare(written, model, X, graph.alone)
+    return written
 
 
 def register_converter() -> None:
@@ -331,14 +331,17 @@ def _without_converter(error, model, alone):
 
 
 class _Graph:
-    """Nodes of a graph; a call makes one, and returns the name of its result."""
+    """Nodes of a graph; a call makes one, and returns the name of its result.
+
+    ``alone`` is the map of the classifier alone, in a message.
+    """
 
     def __init__(self, prefix="map", opsets=_OPSETS):
         self.nodes, self.constants, self.inputs = [], [], []
         self.prefix, self.opsets, self.alone = prefix, opsets, ""
 
     def __call__(self, op, *inputs, name=None, **attributes):
-        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         name = name or f"{self.prefix}_{len(self.nodes)}"
         attributes = _ATTRIBUTES.get(op, {}) | attributes
         self.nodes.append(import_module("onnx.helper").make_node(op, names, [name], **attributes))
@@ -356,20 +359,18 @@ class _Graph:
         `name` stands for the model in a message.
         """
         check_is_fitted(model)
-        answers, several = [], len(model.estimators_) > 1
-        alone = f"{name}.recalibrators_[k] of each fold k" if several else f"{name}.recalibrator_"
-        self.alone = alone
-        parts = zip(model.estimators_, model.responses_, model.recalibrators_, strict=True)
-        for classifier, response, recalibrator in parts:
-            proba = self.classifier(start, classifier, response, X, model.classes_, source, alone)
+        several = len(model.estimators_) > 1
+        self.alone = (
+            f"{name}.recalibrators_[k] of each fold k" if several else f"{name}.recalibrator_"
+        )
+        answers, parts = [], (model.estimators_, model.responses_, model.recalibrators_)
+        for classifier, response, recalibrator in zip(*parts, strict=True):
+            proba = self.classifier(start, classifier, response, X, model.classes_, source)
             answers.append(_run(_document(recalibrator), proba, self))
         return self("Mul", reduce(partial(self, "Add"), answers), 1 / len(answers))
 
-    def classifier(self, start, classifier, response, X, classes, source, alone):
-        """Probabilities of a classifier behind other steps, as skl2onnx converts it.
-
-        `alone` is its map in a message.
-        """
+    def classifier(self, start, classifier, response, X, classes, source):
+        """Probabilities of a classifier behind other steps, as skl2onnx converts it."""
         if isinstance(classifier, FrozenEstimator):
             classifier = classifier.estimator
         known = classifier.classes_
@@ -383,15 +384,15 @@ class _Graph:
                 f"The decision values of {type(classifier).__name__} have heavy tails, and to_onnx "
                 "takes those with a unit alone: scale the features (StandardScaler, "
                 "QuantileTransformer), or convert the classifier alone, and its map by "
-                f"to_onnx({alone})."
+                f"to_onnx({self.alone})."
             )
         if response.method == "decision_function" and _is_linear(classifier):
             linear = _linear_logits(classifier, response.scale)
-            logits = self.converted(start, linear, X, source, alone)[0]
+            logits = self.converted(start, linear, X, source)[0]
             proba = self("Softmax", self("Cast", logits))
         elif response.method == "decision_function":
-            _check_raw(classifier, alone)
-            values = self("Cast", self.converted(start, classifier, X, source, alone, raw=True)[1])
+            _check_raw(classifier, self.alone)
+            values = self("Cast", self.converted(start, classifier, X, source, raw=True)[1])
             centre = np.eye(len(known)) - 1 / len(known)
             if len(known) == 2:
                 centre = np.array([[0.0, 0.0], [-0.5, 0.5]])
@@ -399,7 +400,7 @@ class _Graph:
             shift = np.broadcast_to(response.scale.shift, len(known))
             proba = self("Softmax", self("Sub", logits, shift))
         else:
-            answer = self.converted(start, classifier, X, source, alone)[1]
+            answer = self.converted(start, classifier, X, source)[1]
             proba = self("Max", self("Cast", answer), 0.0)  # less than 0 by rounding
         if isinstance(classifier, (ExtraTreesClassifier, RandomForestClassifier)):
             # In single precision: shares of the trees, such as 0 and 1, become exact.
@@ -409,7 +410,7 @@ class _Graph:
             proba = self("Where", near, share, proba)
         return self("MatMul", proba, align_columns(np.eye(len(known)), known, classes))
 
-    def converted(self, start, last, X, source, alone, raw=False):
+    def converted(self, start, last, X, source, raw=False):
         """Names of the outputs of an estimator behind other steps, with its `raw` scores or not."""
         model = Pipeline([*start, ("last", last)])
         options = {id(model): {"zipmap": False}} if raw or hasattr(last, "predict_proba") else None
@@ -421,19 +422,20 @@ class _Graph:
                 warnings.simplefilter("ignore", FutureWarning)
                 part = convert(model, X, options=options, target_opset=self.opsets)
         except (unknown.MissingShapeCalculator, unknown.MissingConverter) as error:
-            raise ValueError(_without_converter(error, model, alone)) from error
+            raise ValueError(_without_converter(error, model, self.alone)) from error
         except Exception as error:  # whatever a converter fails with
             raise ValueError(
                 f"skl2onnx fails to convert {type(last).__name__} ({type(error).__name__}): export "
-                f"the map alone, to_onnx({alone}), and pass it the probabilities of the classifier."
+                f"the map alone, to_onnx({self.alone}), and pass it the probabilities of the "
+                "classifier."
             ) from error
         prefix = f"{self.prefix}_part_{len(self.nodes)}_"
-        for one in part.graph.input:
-            self("Identity", source or one.name, name=prefix + one.name)
+        for value in part.graph.input:
+            self("Identity", source or value.name, name=prefix + value.name)
         made = import_module("onnx.compose").add_prefix(part, prefix).graph
         self.nodes, self.inputs = [*self.nodes, *made.node], part.graph.input
         self.constants += made.initializer
-        return [one.name for one in made.output]
+        return [value.name for value in made.output]
 
 
 def _compare(graph, model, X, alone):
@@ -443,21 +445,21 @@ def _compare(graph, model, X, alone):
     rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), _MOST_ROWS)).astype(int))
     X, helper = take_rows(X, rows), import_module("onnx.helper")
     values = {}
-    for one in graph.graph.input:
-        column = X[one.name] if hasattr(X, "columns") else X
-        kind = helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
-        values[one.name] = np.asarray(column).reshape(len(rows), -1).astype(kind)
+    for value in graph.graph.input:
+        column = X[value.name] if hasattr(X, "columns") else X
+        kind = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        values[value.name] = np.asarray(column).reshape(len(rows), -1).astype(kind)
     remedy = f"export the map alone, to_onnx({alone}), and pass it the probabilities"
     try:
         session = import_module("onnxruntime").InferenceSession(graph.SerializeToString())
-        found = session.run(["probabilities"], values)[0]
+        proba = session.run(["probabilities"], values)[0]
     except Exception as error:  # onnxruntime has no common class of its errors
         raise ValueError(
             f"The graph that skl2onnx makes of the classifier cannot be run: {remedy}."
         ) from error
-    difference = np.abs(found - model.predict_proba(X)).max(axis=1)
+    difference = np.abs(proba - model.predict_proba(X)).max(axis=1)
     if difference.max() > _LARGE:
-        if any(one.dtype == np.float32 for one in values.values()):
+        if any(column.dtype == np.float32 for column in values.values()):
             remedy = (
                 "rounding the features to single precision moves them across splits or steps; set "
                 "dtype='float64' and pass X in double precision"
@@ -474,7 +476,7 @@ def _is_single(classifier):
     """Whether a classifier rounds features to single precision, which its converter leaves out."""
     parts = np.ravel(getattr(classifier, "estimators_", [classifier]))
     averages = isinstance(classifier, (BaseDecisionTree, BaseEnsemble))
-    trees = averages and all(isinstance(one, BaseDecisionTree) for one in parts)
+    trees = averages and all(isinstance(part, BaseDecisionTree) for part in parts)
     return trees or type(classifier).__module__.startswith("xgboost.")
 
 
@@ -488,11 +490,13 @@ def _check_raw(classifier, alone):
     """Raise for classifiers whose converter has no decision values."""
     names = ("SVC", "NuSVC", "GradientBoostingClassifier", "AdaBoostClassifier")
     if type(classifier).__name__ not in names or getattr(classifier, "probability", False) is True:
-        own = "fit with response_method='predict_proba', or " * hasattr(classifier, "predict_proba")
+        advice = ""
+        if hasattr(classifier, "predict_proba"):
+            advice = "fit with response_method='predict_proba', or "
         raise ValueError(
             f"to_onnx takes decision values d of linear classifiers and of {', '.join(names)} "
-            f"without probabilities, unlike those of {type(classifier).__name__}: {own}convert the "
-            f"classifier alone, and its map by to_onnx({alone}), whose input is "
+            f"without probabilities, unlike those of {type(classifier).__name__}: {advice}convert "
+            f"the classifier alone, and its map by to_onnx({alone}), whose input is "
             "softmax(responses_[0].scale.logits(d)), where two classes have the values -d/2, d/2."
         )
 
@@ -518,12 +522,12 @@ def _document(recalibrator):
         check_is_fitted(recalibrator)
     last = recalibrator._write_map(add, 0) if several else add.recalibrator(recalibrator, 0)
     while isinstance(first, Pipeline):
-        first = next(one for _, one in first.steps if one not in (None, "passthrough"))
+        first = next(step for _, step in first.steps if step not in (None, "passthrough"))
     classes = recalibrator.labels_ if several else recalibrator.classes_
     return {
         **{"skcalib": _VERSION, "map": type(recalibrator).__name__},
         "input": "labels" if several else first.input,
-        "classes": [plain(one, "An exported map") for one in classes],
+        "classes": [plain(label, "An exported map") for label in classes],
         "steps": add[:last] or [{"op": "sum", "of": [0]}],
     }
 
@@ -540,46 +544,47 @@ class _Steps(list):
             self.append(step)
         return self.index(step) + 1
 
-    def recalibrator(self, one, x, classes=None):
+    def recalibrator(self, recalibrator, x, classes=None):
         """Add a recalibrator, or a Pipeline of them, with a column for each of `classes`."""
-        if isinstance(one, Pipeline):
-            for _, step in one.steps:
+        if isinstance(recalibrator, Pipeline):
+            for _, step in recalibrator.steps:
                 x = x if step in (None, "passthrough") else self.recalibrator(step, x)
         else:
             # A class that changes the map must describe it, too.
-            names = {"_read", "_apply_map", "_write_map"}
-            owner = next((c for c in type(one).__mro__ if names & {*vars(c)}), Recalibrator)
+            names, bases = {"_read", "_apply_map", "_write_map"}, type(recalibrator).__mro__
+            owner = next((base for base in bases if names & {*vars(base)}), Recalibrator)
             if "_write_map" not in vars(owner):
-                self.refuse(one)
-            check_is_fitted(one)
-            if one.input == "logits" and one.logit_tails_ is not None:
-                x = one.logit_tails_._write(self, x)
-            if one._unit != 1:
-                x = self("scale", x, factor=1 / one._unit)
-            if one._of_logits:
-                x = x if one.input == "logits" else self.log(x, one.detection_limit_)
-            elif one.input == "logits":
-                x = self("softmax", x)
-            x = one._write_map(self, x)
-        known = one.classes_
-        same = classes is None or np.array_equal(known, classes)
-        return (
-            x if same else self("matrix", x, coef=align_columns(np.eye(len(known)), known, classes))
-        )
+                self.refuse(recalibrator)
+            check_is_fitted(recalibrator)
+            x = recalibrator._write_map(self, self.read(recalibrator, x))
+        known = recalibrator.classes_
+        if classes is None or np.array_equal(known, classes):
+            return x
+        return self("matrix", x, coef=align_columns(np.eye(len(known)), known, classes))
+
+    def read(self, recalibrator, x):
+        """Add what the map takes, from probabilities or logits."""
+        if recalibrator.input == "proba":
+            return self.log(x, recalibrator.detection_limit_) if recalibrator._of_logits else x
+        if recalibrator.logit_tails_ is not None:
+            x = recalibrator.logit_tails_._write(self, x)
+        if recalibrator.logit_unit_ != 1:
+            x = self("scale", x, factor=1 / recalibrator.logit_unit_)
+        return x if recalibrator._of_logits else self("softmax", x)
 
     def part(self, part, *arguments):
         """Add a part of a map, such as a link."""
         return part._write(self, *arguments) if hasattr(part, "_write") else self.refuse(part)
 
-    def refuse(self, one):
+    def refuse(self, part):
         raise ValueError(
-            f"{type(one).__name__} cannot be exported: pass a fitted recalibrator of skcalib, or a "
-            "Pipeline of them; to_onnx also takes a RecalibratedClassifierCV."
+            f"{type(part).__name__} cannot be exported: pass a fitted recalibrator of skcalib, or "
+            "a Pipeline of them; to_onnx also takes a RecalibratedClassifierCV."
         )
 
     def log(self, x, limit):
         """Add `log_forecast`."""
-        return self("log", x, least=np.log(limit), far=_FAR)
+        return self("log", x, least=np.log(limit), far=COMPRESSED_BELOW)
 
     def logit(self, x):
         return self("matrix", x, coef=[[-1], [1]])
@@ -624,10 +629,10 @@ def _curve(op, a, breaks, coef):
         reached = op("GreaterOrEqual", a, op("Gather", padded, op("Add", piece, step - 1)))
         piece, step = op("Add", piece, op("Where", reached, step, 0)), step // 2
     x = op("Sub", a, op("Gather", np.array([*breaks[:1], *breaks, 0.0]), piece))
-    found = op("Mul", x, 0.0)
+    value = op("Mul", x, 0.0)
     for column in coef.T[::-1]:
-        found = op("Add", op("Mul", found, x), op("Gather", column, piece))
-    return found
+        value = op("Add", op("Mul", value, x), op("Gather", column, piece))
+    return value
 
 
 def _top(op, a, tolerance):
@@ -685,8 +690,9 @@ def _run(document, x, op=lambda name, *of: _NUMPY[name](*of)):
     """Probabilities of a document, by operators of NumPy or as nodes of a `_Graph`."""
     values = [x]
     for step in document["steps"]:
-        own = {name: np.array(step[name], float) for name in step if name not in ("op", "of")}
-        values.append(_STEPS[step["op"]](op, *(values[k] for k in step["of"]), **own))
+        names = step.keys() - {"op", "of"}
+        parameters = {name: np.array(step[name], float) for name in names}
+        values.append(_STEPS[step["op"]](op, *(values[k] for k in step["of"]), **parameters))
     return values[-1]
 
 
@@ -749,5 +755,6 @@ def _width(step, widths):
     if op == "curve":
         ordered = step["breaks"] == sorted(step["breaks"])
         return widest * (len(rows) == len(step["breaks"]) + 1 and ordered)
-    lengths = {len(one) for one in step.values() if isinstance(one, list) and one is not step["of"]}
+    parameters = (value for name, value in step.items() if name != "of")
+    lengths = {len(value) for value in parameters if isinstance(value, list)}
     return widest * ({1, widest} >= set(widths) and lengths <= {widest})

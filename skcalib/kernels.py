@@ -7,6 +7,7 @@ forecasts; `median_distance` chooses their bandwidth. The distances come last.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Real
@@ -17,6 +18,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from skcalib._util.messages import is_finite, is_whole, shown
 from skcalib._util.types import ArrayLike
+from skcalib._util.validation import look_up
 
 __all__ = [
     "KERNELS",
@@ -115,13 +117,13 @@ class Kernel:
         """
         return ((self, None),)
 
-    def __add__(self, other: Kernel) -> Kernel:
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+    def __add__(self, kernel: Kernel) -> Kernel:
+        return Sum(self, kernel) if isinstance(kernel, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel | float) -> Kernel:
-        if isinstance(other, Kernel):
-            return Product(self, other)
-        return Scaled(self, float(other)) if isinstance(other, Real) else NotImplemented
+    def __mul__(self, factor: Kernel | float) -> Kernel:
+        if isinstance(factor, Kernel):
+            return Product(self, factor)
+        return Scaled(self, float(factor)) if isinstance(factor, Real) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -161,46 +163,40 @@ class Scaled(Kernel):
 
 
 @dataclass(frozen=True)
-class Sum(Kernel):
-    """The sum of two kernels."""
+class Combination(Kernel):
+    """Two kernels, whose values are combined by `combine`."""
 
     left: Kernel
     right: Kernel
 
+    combine = staticmethod(operator.add)
+
     def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.left(x, y) + self.right(x, y)
+        return self.combine(self.left(x, y), self.right(x, y))
 
     def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.left.pairs(x, y) + self.right.pairs(x, y)
+        return self.combine(self.left.pairs(x, y), self.right.pairs(x, y))
 
     def bound(self) -> float:
-        return self.left.bound() + self.right.bound()
+        return self.combine(self.left.bound(), self.right.bound())
 
     def for_data(self, forecast: np.ndarray) -> Kernel:
-        return Sum(self.left.for_data(forecast), self.right.for_data(forecast))
+        return type(self)(self.left.for_data(forecast), self.right.for_data(forecast))
+
+
+@dataclass(frozen=True)
+class Sum(Combination):
+    """The sum of two kernels."""
 
     def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         return self.left.terms(n_columns) + self.right.terms(n_columns)
 
 
 @dataclass(frozen=True)
-class Product(Kernel):
+class Product(Combination):
     """The product of two kernels, at most one of which has matrices as values."""
 
-    left: Kernel
-    right: Kernel
-
-    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.left(x, y) * self.right(x, y)
-
-    def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.left.pairs(x, y) * self.right.pairs(x, y)
-
-    def bound(self) -> float:
-        return self.left.bound() * self.right.bound()
-
-    def for_data(self, forecast: np.ndarray) -> Kernel:
-        return Product(self.left.for_data(forecast), self.right.for_data(forecast))
+    combine = staticmethod(operator.mul)
 
     def terms(self, n_columns: int) -> tuple[tuple[Kernel, np.ndarray | None], ...]:
         pairs = product(self.left.terms(n_columns), self.right.terms(n_columns))
@@ -304,6 +300,7 @@ def _check_matrix(matrix):
 # --- Kernels of a distance ------------------------------------------------------------------------
 
 
+METRICS = ("total_variation", "euclidean")
 #: Rules for the bandwidth, and whether each includes the distances of points from themselves.
 RULES = {"median": True, "median_pairs": False}
 # exp is ten times slower if its result is subnormal; such values are negligible.
@@ -357,7 +354,7 @@ def median_distance(
     (0.5, 0.7071067811865476)
     """
     _check_options(metric, max_samples)
-    _check_name(rule, RULES, "rule")
+    look_up(rule, dict.fromkeys(RULES), "rule")
     forecast = np.asarray(forecast)
     if forecast.dtype.kind not in "biuf" or forecast.ndim != 2 or forecast.size == 0:
         raise ValueError(
@@ -370,21 +367,26 @@ def median_distance(
     if max_samples is not None and len(forecast) > max_samples:
         chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
         forecast = forecast[any_order(forecast)[chosen]]
-    distances = METRICS[metric].within(forecast)
+    if metric == "total_variation":
+        pairs = 0.5 * pdist(forecast, "cityblock")
+    elif forecast.shape[1] < _PRODUCT:
+        pairs = pdist(forecast)
+    else:
+        pairs = distances(forecast, forecast, metric)[np.tri(len(forecast), k=-1, dtype=bool)]
     n_zeros, repeats = (len(forecast), 2) if RULES[rule] else (0, 1)
-    median = _median_of_pairs(distances, n_zeros, repeats) if distances.size else 0.0
+    median = _median_of_pairs(pairs, n_zeros, repeats) if pairs.size else 0.0
     if median == 0:
-        positive = distances[distances > 0]
+        positive = pairs[pairs > 0]
         median = np.median(positive) if positive.size else 1.0
     return float(median)
 
 
-def _median_of_pairs(distances, n_zeros, repeats):
+def _median_of_pairs(pairs, n_zeros, repeats):
     """Median of some zeros and of each distance, repeated; the distances change their order."""
-    size = n_zeros + repeats * len(distances)
+    size = n_zeros + repeats * len(pairs)
     places = (np.array([(size - 1) // 2, size // 2]) - n_zeros) // repeats
-    distances.partition(np.maximum(places, 0))
-    return np.where(places < 0, 0.0, distances[places]).mean()
+    pairs.partition(np.maximum(places, 0))
+    return np.where(places < 0, 0.0, pairs[places]).mean()
 
 
 def any_order(forecast: np.ndarray) -> np.ndarray:
@@ -396,17 +398,9 @@ def any_order(forecast: np.ndarray) -> np.ndarray:
     return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
 
 
-def _check_name(value, table, name):
-    """Raise for a value that is not a key of the table."""
-    if not (isinstance(value, str) and value in table):
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, table))}, got {shown(value)}."
-        )
-
-
 def _check_options(metric, max_samples):
     """Validate the options that kernels and `median_distance` share."""
-    _check_name(metric, METRICS, "metric")
+    look_up(metric, dict.fromkeys(METRICS), "metric")
     if max_samples is not None and not (is_whole(max_samples) and max_samples >= 2):
         raise ValueError(
             f"max_samples must be None or a whole number of at least 2, got {shown(max_samples)}."
@@ -421,27 +415,28 @@ class DistanceKernel(Kernel):
     metric: Literal["total_variation", "euclidean"] = "total_variation"
     max_samples: int | None = 2000
 
-    squared = False  # whether `_profile` takes the square of the distance
+    squared = False  # whether the exponent has the square of the distance
 
     def __post_init__(self) -> None:
-        if not (_is_positive(self.bandwidth) or self._is_rule()):
-            names = ", ".join(map(repr, RULES))
-            raise ValueError(
-                f"bandwidth must be a positive number or one of {names}, got "
-                f"{shown(self.bandwidth)}."
-            )
+        bandwidth: Any = self.bandwidth
         if not self._is_rule():
-            object.__setattr__(self, "bandwidth", float(self.bandwidth))
+            if not (is_finite(bandwidth) and bandwidth > 0):
+                names = ", ".join(map(repr, RULES))
+                raise ValueError(
+                    f"bandwidth must be a positive number or one of {names}, got "
+                    f"{shown(bandwidth)}."
+                )
+            object.__setattr__(self, "bandwidth", float(bandwidth))
         _check_options(self.metric, self.max_samples)
 
     def _is_rule(self):
         return isinstance(self.bandwidth, str) and self.bandwidth in RULES
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self._values(METRICS[self.metric].outer, x, y)
+        return self._values(x, y, paired=False)
 
     def pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self._values(METRICS[self.metric].paired, x, y)
+        return self._values(x, y, paired=True)
 
     def bound(self) -> float:
         return 1.0
@@ -449,28 +444,30 @@ class DistanceKernel(Kernel):
     def for_data(self, forecast: np.ndarray) -> DistanceKernel:
         if not self._is_rule():
             return self
-        arguments: dict[str, Any] = {"metric": self.metric, "max_samples": self.max_samples}
-        arguments["rule"] = self.bandwidth
-        return replace(self, bandwidth=median_distance(forecast, **arguments))
+        rule: Any = self.bandwidth
+        bandwidth = median_distance(
+            forecast, metric=self.metric, rule=rule, max_samples=self.max_samples
+        )
+        return replace(self, bandwidth=bandwidth)
 
-    def _values(self, distance, x, y):
+    def _values(self, x, y, *, paired):
         if self._is_rule():
             raise ValueError(
                 f"The bandwidth of {self!r} depends on data: use kernel.for_data(forecast) first."
             )
         x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        self._check_columns(x.shape[-1])
-        values = np.asarray(distance(x, y, squared=self.squared))
-        values *= max(self._slope(), -_STEEPEST)
+        if self.squared and self.metric == "total_variation" and x.shape[-1] > 2:
+            raise ValueError(
+                "GaussianKernel(metric='total_variation') is not positive semi-definite for more "
+                "than two classes: use metric='euclidean', or LaplacianKernel."
+            )
+        bandwidth: Any = self.bandwidth
+        slope = -0.5 / bandwidth / bandwidth if self.squared else -1 / bandwidth
+        values = np.asarray(distances(x, y, self.metric, squared=self.squared, paired=paired))
+        values *= max(slope, -_STEEPEST)
         if values.min(initial=0.0) < _LOWEST:
             np.maximum(values, _LOWEST, out=values)
         return np.exp(values, out=values)
-
-    def _check_columns(self, n_columns):
-        """Raise if the function is not positive semi-definite."""
-
-    def _slope(self):
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -507,9 +504,6 @@ class LaplacianKernel(DistanceKernel):
     0.5
     """
 
-    def _slope(self):
-        return -1 / self.bandwidth
-
 
 @dataclass(frozen=True)
 class GaussianKernel(DistanceKernel):
@@ -545,20 +539,6 @@ class GaussianKernel(DistanceKernel):
 
     squared = True
 
-    def _slope(self):
-        return -0.5 / self.bandwidth / self.bandwidth
-
-    def _check_columns(self, n_columns):
-        if n_columns > 2 and self.metric == "total_variation":
-            raise ValueError(
-                "GaussianKernel(metric='total_variation') is not positive semi-definite for more "
-                "than two classes: use metric='euclidean', or LaplacianKernel."
-            )
-
-
-def _is_positive(value):
-    return is_finite(value) and value > 0
-
 
 #: Kernels by the names that arguments accept.
 KERNELS = {"laplacian": LaplacianKernel, "gaussian": GaussianKernel}
@@ -575,51 +555,21 @@ _NEAR = 1e-4
 _MANY = 1 / 16  # with a larger share of near pairs, all are computed from the differences
 
 
-class TotalVariation:
-    """Half of the sum of absolute differences, between 0 and 1."""
+def distances(
+    x: np.ndarray, y: np.ndarray, metric: str, *, squared: bool = False, paired: bool = False
+) -> np.ndarray:
+    """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m).
 
-    @staticmethod
-    def outer(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
-        """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
-        distances = cdist(x, y, "cityblock")
-        distances *= 0.5
-        return np.square(distances, out=distances) if squared else distances
-
-    @staticmethod
-    def within(x: np.ndarray) -> np.ndarray:
-        """Distances of all pairs of different rows of x (n, K), shape (n (n - 1) / 2,)."""
-        distances = pdist(x, "cityblock")
-        distances *= 0.5
-        return distances
-
-    @staticmethod
-    def paired(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
-        """Distances of points (..., K) from their partners, shape (...)."""
-        distances = 0.5 * np.abs(x - y).sum(axis=-1)
-        return distances**2 if squared else distances
-
-
-class Euclidean:
-    """Root of the sum of squared differences, between 0 and the root of 2."""
-
-    @staticmethod
-    def outer(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
-        """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
-        squares = _squared_euclidean(x, y)
-        return squares if squared else np.sqrt(squares, out=squares)
-
-    @staticmethod
-    def within(x: np.ndarray) -> np.ndarray:
-        """Distances of all pairs of different rows of x (n, K), shape (n (n - 1) / 2,)."""
-        if x.shape[1] < _PRODUCT:
-            return pdist(x)
-        return Euclidean.outer(x, x)[np.tri(len(x), k=-1, dtype=bool)]
-
-    @staticmethod
-    def paired(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
-        """Distances of points (..., K) from their partners, shape (...)."""
-        squares = np.square(x - y).sum(axis=-1)
-        return squares if squared else np.sqrt(squares)
+    Or, with `paired`, those of points (..., K) from their partners, shape (...). Total variation is
+    half of the sum of absolute differences, between 0 and 1; the Euclidean distance is between 0
+    and the root of 2.
+    """
+    if metric == "euclidean":
+        squares = np.square(x - y).sum(axis=-1) if paired else _squared_euclidean(x, y)
+        return squares if squared else np.sqrt(squares, out=None if paired else squares)
+    values = np.abs(x - y).sum(axis=-1) if paired else cdist(x, y, "cityblock")
+    values *= 0.5
+    return np.square(values, out=None if paired else values) if squared else values
 
 
 def _squared_euclidean(x, y):
@@ -635,9 +585,6 @@ def _squared_euclidean(x, y):
     i, j = np.divmod(near, len(y))
     squares.flat[near] = np.square(x[i] - y[j]).sum(axis=1)
     return squares
-
-
-METRICS: dict[str, Any] = {"total_variation": TotalVariation, "euclidean": Euclidean}
 
 
 KernelLike: TypeAlias = Literal["laplacian", "gaussian"] | Kernel | None

@@ -13,12 +13,12 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, checks_parameters, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
-from skcalib._util.validation import check_indices
+from skcalib._util.validation import check_indices, look_up
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Multilabel
 from skcalib.data.problem import problem_of
 from skcalib.error_intervals.quantities import by
-from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
+from skcalib.estimators.classifiers import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.held_out import held_out_losses
@@ -277,8 +277,8 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     recalibrator : recalibrator or str, default=None
         The map: any object with ``fit(P, y)`` and ``predict_proba(P)``, such as a recalibrator or a
         Pipeline of them; or "auto" (`StackedRecalibrator`), "temperature", "isotonic", "platt"
-        ("sigmoid") or "beta". None is :class:`~skcalib.ModelAverageScaling`. It is cloned for each
-        fold.
+        ("sigmoid") or "beta". None is :class:`~skcalib.recalibration.ModelAverageScaling`. It is
+        cloned for each fold.
     cv : int or splitter, default=5
         Number of folds of the samples that are scored, or a splitter whose test sets are the folds;
         None is five. A whole number gives shuffled folds, as many as there are samples at most.
@@ -458,11 +458,7 @@ def get_scorer(name: str) -> Scorer:
     (2,)
     """
     name = "net_benefit" if isinstance(name, str) and name == "neg_net_benefit" else name
-    if not isinstance(name, str) or name not in _SCORERS:
-        raise ValueError(
-            f"name must be one of {', '.join(map(repr, _SCORERS))}, got {shown(name)}."
-        )
-    return deepcopy(_SCORERS[name])
+    return deepcopy(look_up(name, _SCORERS, "name"))
 
 
 def get_scorer_names() -> list[str]:

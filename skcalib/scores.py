@@ -234,10 +234,10 @@ class ProperScore(Divergence):
         # A gradient may have a strong curvature near zero. For a small probability that grows, the
         # step is short relative to that probability; otherwise it is long relative to rounding.
         grows = (step > 0) & (forecast > 0) & (self.domain == "simplex")
-        own = np.where(grows, 1e-3 * forecast / np.where(grows, step, 1.0), np.inf)
-        short = np.clip(own.min(axis=-1, keepdims=True), np.finfo(np.float64).tiny, 1e-4)
+        step_lengths = np.where(grows, 1e-3 * forecast / np.where(grows, step, 1.0), np.inf)
+        short = np.clip(step_lengths.min(axis=-1, keepdims=True), np.finfo(np.float64).tiny, 1e-4)
         slopes = (self._gradient_change(forecast, step, h) for h in (short, 1e-4))
-        return np.where(own < 1e-4, *slopes)
+        return np.where(step_lengths < 1e-4, *slopes)
 
     def _gradient_change(self, forecast, step, h):
         """Derivative of the gradient along `step`, from its values at 0, h and 2 h."""
@@ -497,7 +497,7 @@ class DawidSebastiani(ProperScore):
 
     See Also
     --------
-    skcalib.dawid_sebastiani_score : Its mean, from means and variances.
+    skcalib.regression.dawid_sebastiani_score : Its mean, from means and variances.
 
     Examples
     --------
@@ -529,8 +529,8 @@ class DawidSebastiani(ProperScore):
 def _numbers(values):
     """Values of a parameter as an array; an empty one if they are not numbers."""
     try:
-        given = np.asarray(values)
-        return np.array(given if given.dtype.kind not in "SU" else [], dtype=np.float64)
+        array = np.asarray(values)
+        return np.array(array if array.dtype.kind not in "SU" else [], dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
         return np.empty(0)
 
@@ -596,14 +596,14 @@ class FDivergence(ProperScore):
     def __init__(
         self, prior: ArrayLike | None = None, function: str | tuple[Callable, Callable] = "kl"
     ) -> None:
-        given = _numbers([1.0] if prior is None else prior)
-        if given.ndim != 1 or not (given > 0).all() or abs(given.sum() - 1) > 1e-6:
+        shares = _numbers([1.0] if prior is None else prior)
+        if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise ValueError(
                 f"prior must list positive class frequencies with the sum 1, got {shown(prior)}."
             )
         if not isinstance(function, tuple):
             look_up(function, _GENERATORS, "function")
-        self.prior = None if prior is None else tuple(given.tolist())
+        self.prior = None if prior is None else tuple(shares.tolist())
         self.function = function
 
     @property
@@ -690,19 +690,19 @@ class UScore:
 
     def loss(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
         """Score s of forecasts and distributions of labels, both (m, r, K); shape (m,)."""
-        target, forecast = (np.asarray(one, dtype=np.float64) for one in (target, forecast))
+        target, forecast = (np.asarray(values, dtype=np.float64) for values in (target, forecast))
         shape = forecast.shape
         if len(shape) != 3 or shape[1] != self.size or target.shape != shape:
             raise ValueError(
                 f"target and forecast must have the shape (m, {self.size}, n_classes), got "
                 f"{target.shape} and {shape}."
             )
-        found, forecasts = np.zeros(len(forecast)), np.moveaxis(forecast, 1, 0)
+        losses, forecasts = np.zeros(len(forecast)), np.moveaxis(forecast, 1, 0)
         for labels in product(np.eye(shape[2]), repeat=self.size):
             chance = np.prod([target[:, i] @ y for i, y in enumerate(labels)], axis=0)
             rows = (np.tile(y, (len(forecast), 1)) for y in labels)
-            found += np.where(chance > 0, self.rule(*forecasts, *rows), 0) * chance
-        return found
+            losses += np.where(chance > 0, self.rule(*forecasts, *rows), 0) * chance
+        return losses
 
     def entropy(self, forecast: ArrayLike) -> np.ndarray:
         """Entropy g of each r distributions (m, r, K), shape (m,)."""
@@ -726,7 +726,7 @@ class UScore:
         q, p = target[rows], forecast[rows]
         mean = np.broadcast_to(target.mean(axis=0), q.shape)
         parts = self.entropy(mean[:1]), self.divergence(q, p), self.divergence(q, mean)
-        entropy, calibration, sharpness = (float(one.mean()) for one in parts)
+        entropy, calibration, sharpness = (float(values.mean()) for values in parts)
         return entropy, calibration, sharpness
 
 

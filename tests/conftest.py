@@ -309,7 +309,7 @@ class Quartic(ProperScore):
 @pytest.fixture
 def few_maps(monkeypatch):
     """Reports compare one map with none, as they do for many classes."""
-    monkeypatch.setattr("skcalib.report.analysis.MANY_CLASSES", 1)
+    monkeypatch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
 
 
 @pytest.fixture

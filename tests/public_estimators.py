@@ -109,7 +109,7 @@ class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, y_numeric=True)
-        self.inner_ = s.VarianceScaling().fit(self._moments(X), y, sample_weight)
+        self.inner_ = s.regression.VarianceScaling().fit(self._moments(X), y, sample_weight)
         self.n_iter_ = max(self.inner_.n_iter_, 1)
         return self
 
@@ -133,7 +133,7 @@ class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
 
 #: Recalibrators that cross-validate their strength of shrinkage, which takes most of the time of a
 #: suite. One strength is given in all suites, and the slow ones choose it too.
-SHRUNKEN = (s.VectorScaling, s.MatrixScaling, s.DirichletCalibration)
+SHRUNKEN = (s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration)
 
 
 def quick(recalibrator):
@@ -147,7 +147,7 @@ def quick(recalibrator):
 #: Forms of the estimators that scikit-learn's checks can fit to any features.
 CHECKED = {
     **{r: [ADAPTED[r](**quick(r).get_params())] for r in RECALIBRATORS},
-    s.VarianceScaling: [AnyFeaturesVarianceScaling()],
+    s.regression.VarianceScaling: [AnyFeaturesVarianceScaling()],
     s.CalibrationErrorEstimator: [s.CalibrationErrorEstimator(LogisticRegression(), cv=3)],
     s.GroupingLossEstimator: [
         s.GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20)
@@ -156,7 +156,7 @@ CHECKED = {
     s.RecalibratedClassifierCV: [
         s.RecalibratedClassifierCV(None, "temperature", ensemble=True, cv=3)
     ],
-    s.RecalibratedRegressorCV: [s.RecalibratedRegressorCV()],
+    s.regression.RecalibratedRegressorCV: [s.regression.RecalibratedRegressorCV()],
 }
 #: The same with the strength of shrinkage chosen, and with other options, for the slow suite.
 CHECKED_SLOWLY = [
@@ -185,14 +185,19 @@ SPARSE = "scikit-learn 1.6 runs it although the tag says that sparse X is refuse
 RIDGE = "the BayesianRidge of scikit-learn 1.6 fails this check itself"
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 COUNTING = (
-    *(s.BiasCorrectedTemperatureScaling, s.SplineScaling, s.VennAbersRecalibrator),
-    *(s.StackedRecalibrator, s.VectorScaling, s.MatrixScaling, s.ModelAverageScaling),
-    *(s.DirichletCalibration, s.DiagonalOrderPreserving, s.GroupRecalibrator),
+    *(s.recalibration.BiasCorrectedTemperatureScaling, s.SplineScaling, s.VennAbersRecalibrator),
+    *(
+        s.StackedRecalibrator,
+        s.VectorScaling,
+        s.recalibration.MatrixScaling,
+        s.recalibration.ModelAverageScaling,
+    ),
+    *(s.DirichletCalibration, s.recalibration.DiagonalOrderPreserving, s.GroupRecalibrator),
 )
 EXEMPT = {
     **{one: {EQUIVALENCE: COUNTS} for one in COUNTING},
-    **{one: {EQUIVALENCE: SEPARABLE} for one in (s.PlattScaling, s.QuadraticScaling)},
-    s.KernelRecalibrator: {EQUIVALENCE: RANKS},
+    **{one: {EQUIVALENCE: SEPARABLE} for one in (s.PlattScaling, s.recalibration.QuadraticScaling)},
+    s.recalibration.KernelRecalibrator: {EQUIVALENCE: RANKS},
     s.RecalibratedClassifierCV: {
         EQUIVALENCE: COUNTS,
         "check_sample_weight_equivalence_on_sparse_data": COUNTS,
@@ -204,7 +209,7 @@ EXEMPT = {
 }
 if OLD_SKLEARN:
     EXEMPT[s.GroupingLossEstimator] = {"check_sample_weight_equivalence_on_sparse_data": SPARSE}
-    EXEMPT[s.RecalibratedRegressorCV] = {EQUIVALENCE: RIDGE}
+    EXEMPT[s.regression.RecalibratedRegressorCV] = {EQUIVALENCE: RIDGE}
 
 
 def exemptions(estimator):
@@ -237,7 +242,7 @@ def variants():
         s.IsotonicRecalibrator(centered=True),
         s.IsotonicRecalibrator(strict=True),
         s.HistogramBinning(n_bins=4, strategy="uniform"),
-        s.KernelRecalibrator(bandwidth=0.05),
+        s.recalibration.KernelRecalibrator(bandwidth=0.05),
     ]
 
 
@@ -248,7 +253,7 @@ def instances():
     return [
         *((quick(recalibrator), "proba") for recalibrator in RECALIBRATORS),
         *((recalibrator, "proba") for recalibrator in variants()),
-        (s.VarianceScaling(), "moments"),
+        (s.regression.VarianceScaling(), "moments"),
         (s.CalibrationErrorEstimator(), "proba"),
         (s.CalibrationErrorEstimator(GaussianNB(), cv=3), "features"),
         *(
@@ -263,7 +268,7 @@ def instances():
                 ("select", {"ensemble": True, "candidates": candidates}),
             )
         ),
-        (s.RecalibratedRegressorCV(cv=3), "features"),
+        (s.regression.RecalibratedRegressorCV(cv=3), "features"),
     ]
 
 

@@ -24,11 +24,29 @@ from skcalib.risk_models.decisions import net_benefit
 
 #: Public modules of building blocks, whose names are not at the root.
 BLOCKS = (kernels, notions, scores, smoothers)
+#: Packages whose functions, estimators and displays are used by name, at the root or not.
+PACKAGES = (
+    *("displays", "error_intervals", "errors", "estimators", "grouping", "monitoring"),
+    *("recalibration", "regression", "report", "risk_models", "significance", "theory"),
+)
+#: Bases of recalibrators, which do nothing by themselves.
+BASES = {
+    *("BinaryLinkRecalibrator", "LogitRecalibrator", "OneVsRestRecalibrator", "Recalibrator"),
+    "RecalibratorMixture",
+}
+
+
+def package_names():
+    """Functions and classes of the root and of its packages, without records and bases."""
+    names = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    for package in (getattr(skcalib, package) for package in PACKAGES):
+        names |= {name: getattr(package, name) for name in package.__all__ if name not in BASES}
+    return {name: thing for name, thing in names.items() if not is_dataclass(thing)}
 
 
 def public_names():
-    """Public names of the root and of the building blocks, with what they name."""
-    names = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    """The same, and the names of the building blocks."""
+    names = package_names()
     return names | {name: getattr(block, name) for block in BLOCKS for name in block.__all__}
 
 
@@ -244,13 +262,13 @@ def _forecast_recipes():
     yield from _recipes(_watched(s.SequentialCalibrationTest, notion="canonical"), **watched)
     yield from _recipes(_watched(s.CalibrationMonitor, window=20, alpha=0.01), **watched)
     yield from _recipes(_unlabelled, infinite=True)
-    for function in (s.ks_calibration_error, s.cumulative_curve):
+    for function in (s.ks_calibration_error, s.errors.cumulative_curve):
         yield from _recipes(function, {}, classwise)
     narrow = {"bandwidth": 0.05, **top}
     yield from _recipes(s.smooth_calibration_error, {}, classwise, narrow)
-    yield from _recipes(s.kde_calibration_error, {}, {"norm": "l2", **classwise}, narrow)
+    yield from _recipes(s.errors.kde_calibration_error, {}, {"norm": "l2", **classwise}, narrow)
     yield from _recipes(
-        s.simplex_calibration_error, {}, {"distance": "squared_euclidean", "bins": "uniform"}
+        s.errors.simplex_calibration_error, {}, {"distance": "squared_euclidean", "bins": "uniform"}
     )
     yield from _recipes(s.integrated_calibration_index, {}, classwise, {"quantile": 0.9}, **folds)
     yield from _recipes(
@@ -270,13 +288,15 @@ def _forecast_recipes():
     )
     # All blocks alike leave no doubt: a statistic of infinity.
     yield from _recipes(test, *ordered, order=True, infinite=True)
-    embedding = _given(s.unconditional_mean_embedding_error, _locations)
+    embedding = _given(s.errors.unconditional_mean_embedding_error, _locations)
     yield from _recipes(embedding, {}, {"kernel": "gaussian"})
-    yield from _recipes(s.distribution_free_bound, {}, {"statistic": "biased"})
-    yield from _recipes(s.distribution_free_bound, {"statistic": "linear"}, order=True)
-    yield from _recipes(s.calibration_e_value, {}, classwise, infinite=True, one_row=True)
+    yield from _recipes(s.significance.distribution_free_bound, {}, {"statistic": "biased"})
+    yield from _recipes(s.significance.distribution_free_bound, {"statistic": "linear"}, order=True)
     yield from _recipes(
-        s.consistency_test,
+        s.significance.calibration_e_value, {}, classwise, infinite=True, one_row=True
+    )
+    yield from _recipes(
+        s.significance.consistency_test,
         {"n_resamples": 9},
         {"n_resamples": 9, "metric": s.ks_calibration_error, "resample_forecasts": False},
         order=True,
@@ -289,18 +309,20 @@ def _forecast_recipes():
     yield from _recipes(s.corp_decomposition, top, classwise)
     yield from _recipes(s.corp_decomposition, {**top, **log}, infinite=True)
     tested = {**top, **few}, {**classwise, **few}
-    yield from _recipes(s.corp_test, *tested, order=True, infinite=True)
-    yield from _recipes(s.corp_bands, {**top, **few}, order=True)
-    yield from _recipes(s.corp_bands, {**top, **few, "band": "confidence"}, order=True)
+    yield from _recipes(s.errors.corp_test, *tested, order=True, infinite=True)
+    yield from _recipes(s.errors.corp_bands, {**top, **few}, order=True)
+    yield from _recipes(s.errors.corp_bands, {**top, **few, "band": "confidence"}, order=True)
     yield from _recipes(s.corp_decomposition, binary=True)
     # Forecasts of 0 and 1 that are wrong are impossible: a statistic of infinity.
-    for function in (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test):
+    for function in (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test):
         yield from _recipes(function, binary=True, infinite=True)
         yield from _recipes(function, draws, binary=True, infinite=True, order=True)
     side = {"alternative": "greater"}
     yield from _recipes(s.spiegelhalter_test, side, binary=True, infinite=True)
-    yield from _recipes(s.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True)
-    ratio, joint = s.logistic_calibration_test, {"hypothesis": "joint"}
+    yield from _recipes(
+        s.significance.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True
+    )
+    ratio, joint = s.significance.logistic_calibration_test, {"hypothesis": "joint"}
     yield from _recipes(ratio, joint, {"hypothesis": "intercept"}, binary=True, infinite=True)
     yield from _recipes(ratio, {**joint, **draws}, binary=True, infinite=True, order=True)
     # One effective sample, by its weight, leaves the whole line as the interval.
@@ -310,7 +332,7 @@ def _forecast_recipes():
     yield from _recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds)
     windows = _given(s.compare_windows, _two_groups)
     yield from _recipes(windows, {}, infinite=True, order=True)
-    curves = _given(s.calibration_curve_equality_test, _two_groups)
+    curves = _given(s.grouping.calibration_curve_equality_test, _two_groups)
     yield from _recipes(curves, {}, order=True)
     regret, act = s.decision_regret, {"threshold": 0.3}
     yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
@@ -343,7 +365,9 @@ def _display_recipes():
     fast = {"recalibrator": "isotonic"}  # the default is slow
     yield from _recipes(s.RecalibrationDisplay.from_predictions, fast, order=True, one_row=True)
     small = {"n_repeats": 2}
-    yield from _recipes(s.EstimationDisplay.from_predictions, small, infinite=True, order=True)
+    yield from _recipes(
+        s.displays.EstimationDisplay.from_predictions, small, infinite=True, order=True
+    )
     decisions = {"infinite": True, "one_row": True}
     yield from _recipes(s.MurphyDisplay.from_predictions, {}, {"notion": "classwise"}, **decisions)
     yield from _recipes(s.DecisionCurveDisplay.from_predictions, {}, **decisions)
@@ -356,11 +380,16 @@ def _display_recipes():
 
 def _moment_recipes():
     s = skcalib
-    yield from _recipes(s.dawid_sebastiani_score, takes="moments")
+    yield from _recipes(s.regression.dawid_sebastiani_score, takes="moments")
     improvement = _moment_pair(dawid_sebastiani_improvement)
     yield from _recipes(improvement, takes="moment pairs", infinite=True)
-    yield from _recipes(s.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True)
-    for function in (s.kernel_calibration_error_gaussian, s.kernel_calibration_test_gaussian):
+    yield from _recipes(
+        s.regression.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True
+    )
+    for function in (
+        s.regression.kernel_calibration_error_gaussian,
+        s.regression.kernel_calibration_test_gaussian,
+    ):
         yield from _recipes(function, {}, takes="moments")
         ordered = {"order": True, "infinite": True}
         yield from _recipes(function, {"statistic": "linear"}, takes="moments", **ordered)
@@ -374,14 +403,16 @@ REPORT = Recipe(skcalib.CalibrationReport.from_predictions, "features", infinite
 
 #: Functions of a few numbers or names: valid arguments of each.
 SCALARS = {
-    skcalib.ece_bias_bound: (1000, 10),
-    skcalib.ece_generalization_bound: (1000, 10),
+    skcalib.theory.ece_bias_bound: (1000, 10),
+    skcalib.theory.ece_generalization_bound: (1000, 10),
     skcalib.optimal_n_bins: (1000,),
     skcalib.get_scorer: ("neg_brier_calibration_error",),
     skcalib.get_scorer_names: (),
     skcalib.get_scorers: (["neg_brier_calibration_error"],),
     median_distance: (np.eye(3),),
-    skcalib.combine_tests: ([skcalib.significance.CalibrationTest(0.0, 0.5, 0.0, "test", 2.0)],),
+    skcalib.significance.combine_tests: (
+        [skcalib.significance.CalibrationTest(0.0, 0.5, 0.0, "test", 2.0)],
+    ),
 }
 
 #: Simulators, all of them called with ``random_state``.
@@ -389,8 +420,7 @@ SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
 
 #: In the tables, but no function of `skcalib` itself: the door of a class, and one of a module.
 BESIDE = {
-    *("CalibrationMonitor", "SequentialCalibrationTest", "dawid_sebastiani_improvement"),
-    *("differences_at_equal_scores", "median_distance", "net_benefit"),
+    *("CalibrationMonitor", "SequentialCalibrationTest", "median_distance"),
 }
 
 #: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.

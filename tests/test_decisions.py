@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import skcalib
 from skcalib.datasets import make_tempered_simplex
-from skcalib.error_intervals.decision_savings import regret_interval
-from skcalib.proper.proper_terms import SmoothedProblem
+from skcalib.error_intervals.proper import regret_interval
+from skcalib.proper.proper import SmoothedProblem
 from skcalib.scores import DecisionCost, Elementary
 from skcalib.testing import check_score
 

@@ -46,7 +46,7 @@ VARIANTS = [
     *(s.IsotonicRecalibrator(**{name: True}) for name in ("centered", "strict")),
     *(s.BetaCalibration(parameters=one) for one in ("am", "ab")),
     s.HistogramBinning(n_bins=60, strategy="uniform"),  # bins without samples
-    s.DiagonalOrderPreserving(variant="pieces"),
+    s.recalibration.DiagonalOrderPreserving(variant="pieces"),
     make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()),
     s.StackedRecalibrator(candidates=[make_pipeline(s.PlattScaling()), s.TemperatureScaling()]),
 ]
@@ -58,8 +58,8 @@ NO_SQL = {k for k, name in NAMES.items() if re.search("Kernel|LabelShift|LabelFr
 @cache
 def samples(n_samples, n_classes):
     """Labels and forecasts with ties, zeros and ones."""
-    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=1)
-    y, P = data.y.copy(), data.y_proba.copy()
+    world = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=1)
+    y, P = world.y.copy(), world.y_proba.copy()
     P[: 2 * n_classes], y[:n_classes] = np.tile(np.eye(n_classes), (2, 1)), range(n_classes)
     return y, P
 
@@ -70,13 +70,13 @@ def as_input(P, kind):
 
 @cache
 def fitted(number, n_classes=2, kind="proba"):
-    one, (y, P) = clone(INSTANCES[number]), samples(700, n_classes)
+    recalibrator, (y, P) = clone(INSTANCES[number]), samples(700, n_classes)
     y = np.array([False, True] if n_classes == 2 else ["a", "b", "c"])[y]
-    if isinstance(one, Pipeline):
-        return one.fit(P, y), "proba"
-    if isinstance(one, s.LabelShiftRecalibrator):
-        one.target_prior = np.arange(1, n_classes + 1) / (n_classes * (n_classes + 1) / 2)
-    return one.set_params(input=kind).fit(as_input(P, kind), y), kind
+    if isinstance(recalibrator, Pipeline):
+        return recalibrator.fit(P, y), "proba"
+    if isinstance(recalibrator, s.LabelShiftRecalibrator):
+        recalibrator.target_prior = np.arange(1, n_classes + 1) / (n_classes * (n_classes + 1) / 2)
+    return recalibrator.set_params(input=kind).fit(as_input(P, kind), y), kind
 
 
 def run(model, X):
@@ -87,9 +87,11 @@ def run(model, X):
 @cache
 def guide():
     names = {}
-    for one in doctest.DocTestParser().get_examples(GUIDE.read_text(encoding="utf-8")):
-        if one.source.startswith(("import numpy", "def ", "operations", "expressions", "number")):
-            exec(one.source, names)
+    for example in doctest.DocTestParser().get_examples(GUIDE.read_text(encoding="utf-8")):
+        if example.source.startswith(
+            ("import numpy", "def ", "operations", "expressions", "number")
+        ):
+            exec(example.source, names)
     return names
 
 
@@ -97,44 +99,44 @@ def guide():
 @pytest.mark.parametrize("number", range(len(INSTANCES)), ids=NAMES.get)
 def test_maps(number, n_classes, kind):
     """Documents and graphs are the fitted map, of 10,000 rows with zeros, ones and ties."""
-    one, kind = fitted(number, n_classes, kind)
+    recalibrator, kind = fitted(number, n_classes, kind)
     X = as_input(np.vstack([samples(n, n_classes)[1] for n in (9300, 700)]), kind)
-    expected, text = one.predict_proba(X), to_json(one)
+    expected, text = recalibrator.predict_proba(X), to_json(recalibrator)
     again = from_json(text)
     close(again.predict_proba(X), expected)
-    close(run(to_onnx(one, dtype="float64"), X), expected)
-    assert to_json(again) == text and again.predict(X).tolist() == one.predict(X).tolist()
+    close(run(to_onnx(recalibrator, dtype="float64"), X), expected)
+    assert to_json(again) == text and again.predict(X).tolist() == recalibrator.predict(X).tolist()
     if n_classes == 3 and kind == "proba":
         close(guide()["read"](json.loads(text), X), expected)
         return
     single = X.astype(np.float32)
-    expected = one.predict_proba(single.astype(float))
+    expected = recalibrator.predict_proba(single.astype(float))
     close(run(to_onnx(again), single), expected, atol=1e-6)
     if n_classes == 2:
-        expected = one.predict_proba(X[:, 1])
+        expected = recalibrator.predict_proba(X[:, 1])
         close(again.predict_proba(X[:, 1]), expected)
-        close(run(to_onnx(one, dtype="float64", n_columns=1), X[:, 1:]), expected)
+        close(run(to_onnx(recalibrator, dtype="float64", n_columns=1), X[:, 1:]), expected)
 
 
 @pytest.mark.parametrize("number", sorted(NAMES.keys() - NO_SQL), ids=NAMES.get)
 def test_sql_of_the_guide(number):
     p = np.concatenate([samples(700, 2)[1][:, 1], samples(2000, 2)[1][:, 1]])
     scores = pandas.DataFrame({"p": p, "row": np.arange(len(p))})
-    one, _ = fitted(number)
-    query = guide()["sql"](json.loads(to_json(one)), "scores")
-    found = duckdb.connect().register("scores", scores).sql(query).df().sort_values("row")
-    close(found["probability"], one.predict_proba(p)[:, 1])
+    recalibrator, _ = fitted(number)
+    query = guide()["sql"](json.loads(to_json(recalibrator)), "scores")
+    table = duckdb.connect().register("scores", scores).sql(query).df().sort_values("row")
+    close(table["probability"], recalibrator.predict_proba(p)[:, 1])
 
 
 def test_several_labels():
     rng = np.random.default_rng(0)
     P = rng.random((10_000, 3))
     Y = (rng.random(P.shape) < P**2).astype(int)
-    one = s.MultilabelRecalibrator("isotonic").fit(P[:900], Y[:900])
-    again = from_json(to_json(one))
-    close(again.predict_proba(P), one.predict_proba(P))
-    np.testing.assert_array_equal(again.predict(P), one.predict(P))
-    close(run(to_onnx(again, dtype="float64"), P), one.predict_proba(P))
+    recalibrator = s.MultilabelRecalibrator("isotonic").fit(P[:900], Y[:900])
+    again = from_json(to_json(recalibrator))
+    close(again.predict_proba(P), recalibrator.predict_proba(P))
+    np.testing.assert_array_equal(again.predict(P), recalibrator.predict(P))
+    close(run(to_onnx(again, dtype="float64"), P), recalibrator.predict_proba(P))
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-6), ("float64", 1e-12)])
@@ -144,14 +146,16 @@ def test_classifiers(n_classes, ensemble, dtype, atol):
     X, y = make_classification(10_400, 6, **kinds, random_state=0)
     X, y = X.astype(dtype), np.array(["a", "b", "c"])[y]
     linear = make_pipeline(StandardScaler(), LogisticRegression())
-    own = s.RecalibratedClassifierCV(linear, "platt", cv=3, ensemble=ensemble).fit(X[:400], y[:400])
+    alone = s.RecalibratedClassifierCV(linear, "platt", cv=3, ensemble=ensemble).fit(
+        X[:400], y[:400]
+    )
     frozen = FrozenEstimator(linear.fit(X[:200], y[:200]))
     behind = s.RecalibratedClassifierCV(frozen, s.VectorScaling())
-    for model in (own, make_pipeline(StandardScaler(), behind).fit(X[200:400], y[200:400])):
+    for model in (alone, make_pipeline(StandardScaler(), behind).fit(X[200:400], y[200:400])):
         graph = to_onnx(model, dtype=dtype)
-        found = run(graph, X[400:])
-        assert found.dtype == dtype and json.loads(graph.metadata_props[0].value) == sorted({*y})
-        close(found, model.predict_proba(X[400:]), atol=atol)
+        proba = run(graph, X[400:])
+        assert proba.dtype == dtype and json.loads(graph.metadata_props[0].value) == sorted({*y})
+        close(proba, model.predict_proba(X[400:]), atol=atol)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -162,8 +166,8 @@ def test_decision_values(n_classes):
     X *= 10.0 ** np.arange(-3, 3)
     for classifier in (RidgeClassifier(), make_pipeline(StandardScaler(), LinearSVC())):
         model = s.RecalibratedClassifierCV(classifier, "platt", cv=3).fit(X[:400], y[:400])
-        found = run(to_onnx(model, dtype="float64"), X[400:])
-        close(found, model.predict_proba(X[400:]))
+        proba = run(to_onnx(model, dtype="float64"), X[400:])
+        close(proba, model.predict_proba(X[400:]))
     assert model.responses_[0].method == "decision_function"
 
 
@@ -233,9 +237,11 @@ def test_logits_of_any_scale(kind):
     """The document divides logits by the unit that the map has learned."""
     y, P = samples(200, 2)
     logits = 1e6 * as_input(P, "logits")
-    one = kind(input="logits", labels=[0, 1]).fit(logits, y)
-    assert one.logit_unit_ > 1e5
-    close(from_json(to_json(one)).predict_proba(logits), one.predict_proba(logits))
+    recalibrator = kind(input="logits", labels=[0, 1]).fit(logits, y)
+    assert recalibrator.logit_unit_ > 1e5
+    close(
+        from_json(to_json(recalibrator)).predict_proba(logits), recalibrator.predict_proba(logits)
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -243,10 +249,13 @@ def test_logits_of_any_scale(kind):
 def test_logits_with_heavy_tails(kind, n_classes):
     y, P = samples(400, n_classes)
     logits = 1e9 * np.sinh(9 * np.clip(as_input(P, "logits"), -4, 4))
-    one = kind(input="logits", labels=np.arange(n_classes)).fit(logits, y)
-    assert one.logit_tails_ is not None and one.logit_unit_ == 1
-    close(from_json(to_json(one)).predict_proba(3 * logits), one.predict_proba(3 * logits))
-    close(run(to_onnx(one, dtype="float64"), logits), one.predict_proba(logits))
+    recalibrator = kind(input="logits", labels=np.arange(n_classes)).fit(logits, y)
+    assert recalibrator.logit_tails_ is not None and recalibrator.logit_unit_ == 1
+    close(
+        from_json(to_json(recalibrator)).predict_proba(3 * logits),
+        recalibrator.predict_proba(3 * logits),
+    )
+    close(run(to_onnx(recalibrator, dtype="float64"), logits), recalibrator.predict_proba(logits))
 
 
 def test_a_linear_classifier_with_heavy_tails():
@@ -262,20 +271,20 @@ def test_trees_and_a_frame():
     X = X.astype(np.float32)
     model = s.RecalibratedClassifierCV(RandomForestClassifier(60, random_state=0), cv=3)
     model.fit(X[:400], y[:400])
-    found = run(to_onnx(model, dtype="float64"), X[400:].astype(float))
-    close(found, model.predict_proba(X[400:]))
-    close(run(to_onnx(model), X[400:]), found, atol=1e-6)
+    proba = run(to_onnx(model, dtype="float64"), X[400:].astype(float))
+    close(proba, model.predict_proba(X[400:]))
+    close(run(to_onnx(model), X[400:]), proba, atol=1e-6)
     frame = pandas.DataFrame(X, columns=[*"abcd"])
     linear = make_pipeline(make_column_transformer(("passthrough", [*"ad"])), LogisticRegression())
     graph = to_onnx(s.RecalibratedClassifierCV(linear, "platt").fit(frame, y), frame)
-    assert {one.name for one in graph.graph.input} >= {*"ad"}
+    assert {value.name for value in graph.graph.input} >= {*"ad"}
 
 
 LOGISTIC, FOREST = LogisticRegression(), RandomForestClassifier(20, random_state=0)
 CHAINS = {
     "alone": s.RecalibratedClassifierCV(LOGISTIC, "platt", cv=3),
     "forest": make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(FOREST, "isotonic", cv=3)),
-    "top": s.RecalibratedClassifierCV(LOGISTIC, s.LabelFrequency(), cv=2),
+    "top": s.RecalibratedClassifierCV(LOGISTIC, s.recalibration.LabelFrequency(), cv=2),
     "vote": VotingClassifier(
         [(str(k), s.RecalibratedClassifierCV(LOGISTIC, k, cv=2)) for k in ("auto", "beta")],
         voting="soft",
@@ -290,16 +299,16 @@ def test_models_that_contain_a_recalibrated_classifier(name, opset):
     X, y = make_classification(600, 6, n_informative=4, n_classes=3, random_state=0)
     register_converter()
     for dtype, classes in ((np.float32, np.arange(3)), (np.float64, np.array(["a", "b", "c"]))):
-        model, data = clone(CHAINS[name]).fit(X, classes[y]), X.astype(dtype)
+        model, rows = clone(CHAINS[name]).fit(X, classes[y]), X.astype(dtype)
         options = {"zipmap": False} | ({"nocl": True} if name == "top" else {})
-        graph = skl2onnx.to_onnx(model, data[:1], options={id(model): options}, target_opset=opset)
+        graph = skl2onnx.to_onnx(model, rows[:1], options={id(model): options}, target_opset=opset)
         session = onnxruntime.InferenceSession(graph.SerializeToString())
-        label, proba = session.run(None, {"X": data})
-        assert ((model.classes_[label] if name == "top" else label) == model.predict(data)).all()
+        label, proba = session.run(None, {"X": rows})
+        assert ((model.classes_[label] if name == "top" else label) == model.predict(rows)).all()
         assert proba.dtype == dtype
-        close(proba, model.predict_proba(data), atol=1e-6 if dtype is np.float32 else 1e-12)
-    given = {"options": {id(model): {"zipmap": True}}, "target_opset": opset}
-    graph = skl2onnx.to_onnx(model, data[:1], **given).graph
+        close(proba, model.predict_proba(rows), atol=1e-6 if dtype is np.float32 else 1e-12)
+    settings = {"options": {id(model): {"zipmap": True}}, "target_opset": opset}
+    graph = skl2onnx.to_onnx(model, rows[:1], **settings).graph
     assert "ZipMap" in [node.op_type for node in graph.node]
 
 
@@ -373,8 +382,8 @@ def test_a_classifier_without_a_converter(kind, where):
     for k, classifier in enumerate(last.estimators_):
         graph = to_onnx(eval(call, {"model": model, "k": k}), dtype="float64")
         session = onnxruntime.InferenceSession(graph.SerializeToString())
-        given = {"X": classifier.predict_proba(X)}
-        proba = proba + session.run(["probabilities"], given)[0] / len(last.estimators_)
+        inputs = {"X": classifier.predict_proba(X)}
+        proba = proba + session.run(["probabilities"], inputs)[0] / len(last.estimators_)
     close(proba, last.predict_proba(X))
 
 
@@ -401,11 +410,13 @@ WRONG = (None, True, -1, 0, 0.5, 7, 2**70, 1e308, "x", [], {}, [[1]], ["a", {}],
 def places(value, path):
     yield path
     pairs = enumerate(value) if isinstance(value, list) else getattr(value, "items", tuple)()
-    for name, one in pairs:
-        yield from places(one, (*path, name))
+    for name, element in pairs:
+        yield from places(element, (*path, name))
 
 
-@pytest.mark.parametrize("kind", [s.PlattScaling, s.HistogramBinning, s.LabelFrequency])
+@pytest.mark.parametrize(
+    "kind", [s.PlattScaling, s.HistogramBinning, s.recalibration.LabelFrequency]
+)
 def test_forged_documents(kind):
     document = json.loads(to_json(kind().fit(P, Y)))
     for (*start, name), wrong in product(places(document, ("",)), WRONG):

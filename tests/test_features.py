@@ -310,7 +310,7 @@ def test_rules_of_times_hold_for_their_members():
         "wait": pd.to_timedelta(np.arange(n) * 6, "h"),
     })  # fmt: skip
     frame.loc[:15, "minute"] = pd.NaT
-    from skcalib.grouping._candidates import form_groups
+    from skcalib.grouping.differences import form_groups
 
     groups = form_groups(encode_features(frame), np.ones(n), 10)
     held = {"day": 0, "minute": 0}

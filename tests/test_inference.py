@@ -22,8 +22,8 @@ def test_agrees_with_students_interval_and_edges():
     for values, low, high in (
         ([2.0], -np.inf, np.inf), ([np.inf, 1.0], np.inf, np.inf), ([1.0, 1.0], 1.0, 1.0),
     ):  # fmt: skip
-        found = mean_interval(values)
-        assert (found.low, found.high) == (low, high)
+        computed = mean_interval(values)
+        assert (computed.low, computed.high) == (low, high)
 
 
 def test_standard_error_of_a_weighted_mean():
@@ -41,9 +41,9 @@ def test_rates_are_those_of_scipy(hits):
     label = np.arange(30) < hits
     for level in (0.9, 0.95):
         exact = binomtest(hits, 30).proportion_ci(level, method="exact")
-        found = rate_interval(label, confidence_level=level)
-        assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
-        assert found.standard_error > 0
+        interval = rate_interval(label, confidence_level=level)
+        assert (interval.low, interval.high) == pytest.approx((exact.low, exact.high))
+        assert interval.standard_error > 0
     tiny = clopper_pearson(np.array([1e-300, 1 - 1e-16]), np.array([2.5, 2.5]), 0.95)
     assert np.isfinite(tiny).all()
 
@@ -65,12 +65,12 @@ def test_ratio_covers_at_least_its_level_whatever_the_spread_of_the_risks():
         truth = risk.sum() / forecast.sum()
         held = 0
         for _ in range(1000):
-            found = observed_expected_ratio(rng.random(60) < risk, forecast)
-            held += found.low <= truth <= found.high
+            interval = observed_expected_ratio(rng.random(60) < risk, forecast)
+            held += interval.low <= truth <= interval.high
         assert held >= 0.935 * 1000
     # Equal risks have exactly the level of the binomial; the true rate is .1.
     held = [observed_expected_ratio(np.arange(40) < hits, np.full(40, 0.2)) for hits in range(41)]
-    inside = [one.low <= 0.5 <= one.high for one in held]
+    inside = [limits.low <= 0.5 <= limits.high for limits in held]
     assert binom.pmf(np.arange(41), 40, 0.1) @ inside >= 0.95
 
 
@@ -93,16 +93,18 @@ def test_concordance_is_that_of_scikit_learn_with_ties_and_weights():
     rng = np.random.default_rng(0)
     label, score = rng.integers(0, 2, 80), rng.integers(0, 6, 80) / 5
     weight = rng.uniform(0.1, 3, 80)
-    for given in (weight, None):
-        found = concordance_interval(label, score, given)
-        assert found.estimate == pytest.approx(roc_auc_score(label, score, sample_weight=given))
-        turned = concordance_interval(1 - label, 1 - score, given)
-        assert turned.estimate == pytest.approx(found.estimate)
-        assert turned.standard_error == pytest.approx(found.standard_error)
+    for weights in (weight, None):
+        interval = concordance_interval(label, score, weights)
+        assert interval.estimate == pytest.approx(
+            roc_auc_score(label, score, sample_weight=weights)
+        )
+        turned = concordance_interval(1 - label, 1 - score, weights)
+        assert turned.estimate == pytest.approx(interval.estimate)
+        assert turned.standard_error == pytest.approx(interval.standard_error)
     pairs = score[label == 1][:, None] - score[label == 0][None, :]
     psi = (pairs > 0) + 0.5 * (pairs == 0)
     variance = sum(np.var(psi.mean(axis=a), ddof=1) / psi.shape[1 - a] for a in (0, 1))
-    assert found.standard_error == pytest.approx(np.sqrt(variance))
+    assert interval.standard_error == pytest.approx(np.sqrt(variance))
 
 
 @pytest.mark.parametrize(
@@ -115,17 +117,17 @@ def test_concordance_is_covered(shift, n_samples, n_events):
     truth, held = norm.cdf(shift / np.sqrt(2)), 0
     for _ in range(300):
         label = np.arange(n_samples) < n_events
-        found = concordance_interval(label, rng.normal(shift * label))
-        held += found.low <= truth <= found.high
+        interval = concordance_interval(label, rng.normal(shift * label))
+        held += interval.low <= truth <= interval.high
     assert held >= 0.91 * 300
     assert held <= 0.99 * 300 or n_events < 12
 
 
 def test_concordance_of_separated_classes_has_a_lower_limit():
     for sign, end in ((1, 1.0), (-1, 0.0)):
-        found = concordance_interval([0] * 10 + [1] * 5, sign * np.arange(15))
-        assert found.estimate == end
-        assert 0 <= found.low < found.high <= 1 and found.standard_error > 0
+        interval = concordance_interval([0] * 10 + [1] * 5, sign * np.arange(15))
+        assert interval.estimate == end
+        assert 0 <= interval.low < interval.high <= 1 and interval.standard_error > 0
     few = concordance_interval([0] * 10 + [1] * 5, np.arange(15))
     many = concordance_interval([0] * 100 + [1] * 50, np.arange(150))
     assert few.low < many.low < 1

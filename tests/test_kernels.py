@@ -10,11 +10,11 @@ from scipy.spatial.distance import cdist
 from skcalib import kernels
 from skcalib.kernels import (
     METRICS,
-    Euclidean,
     GaussianKernel,
     Kernel,
     LaplacianKernel,
     MatrixKernel,
+    distances,
     median_distance,
 )
 from skcalib.testing import check_kernel
@@ -122,9 +122,10 @@ def test_euclidean_distances_are_accurate_near_and_far(n_classes, spread, square
     y[:5] = x[:5]
     square = np.sum((x[:, None].astype(np.longdouble) - y[None]) ** 2, axis=-1)
     exact = (square if squared else np.sqrt(square)).astype(float)
-    outer = Euclidean.outer(x, y, squared=squared)
-    for found in (outer, Euclidean.paired(x[:, None], y[None], squared=squared)):
-        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-13)
+    outer = distances(x, y, "euclidean", squared=squared)
+    paired = distances(x[:, None], y[None], "euclidean", squared=squared, paired=True)
+    for values in (outer, paired):
+        np.testing.assert_allclose(values, exact, rtol=1e-12, atol=1e-13)
     assert (np.diag(outer)[:5] == 0).all()
 
 
@@ -135,11 +136,11 @@ def test_the_median_of_the_full_matrix_has_its_diagonal(metric):
     full = cdist(points, points, "cityblock") / 2 if metric == "total_variation" else plain
     pairs = full[np.triu_indices(30, 1)]
     assert median_distance(points, metric=metric) == pytest.approx(np.median(full), rel=1e-14)
-    found = median_distance(points, metric=metric, rule="median_pairs")
-    assert found == pytest.approx(np.median(pairs), rel=1e-14)
+    median = median_distance(points, metric=metric, rule="median_pairs")
+    assert median == pytest.approx(np.median(pairs), rel=1e-14)
     assert np.median(full) < np.median(pairs)
     learned = LaplacianKernel("median_pairs", metric).for_data(points)
-    assert learned == LaplacianKernel(found, metric)
+    assert learned == LaplacianKernel(median, metric)
 
 
 def test_many_forecasts_are_subsampled_always_alike():

@@ -34,7 +34,7 @@ MEANS = [
     (s.sharpness, {}),
     (s.calibration_upper_bound, {"loss": "log"}),
     (s.integrated_calibration_index, {}),
-    (s.kde_calibration_error, {}),
+    (s.errors.kde_calibration_error, {}),
     (s.smooth_calibration_error, {}),
 ]
 
@@ -68,7 +68,7 @@ def test_two_classes_are_the_binary_problem(function, options):
 
 def test_records_name_their_thresholds():
     names = ["class <= 0", "class <= 1", "class <= 2"]
-    bands = s.corp_bands(Y, P, notion="cumulative", n_resamples=39, random_state=0)
+    bands = s.errors.corp_bands(Y, P, notion="cumulative", n_resamples=39, random_state=0)
     assert [band.event for band in bands] == names
     groups = s.calibration_by_group(Y, P, Y % 2, notion="cumulative")
     assert {one.event for one in groups.groups} == set(names)
@@ -76,10 +76,10 @@ def test_records_name_their_thresholds():
     assert [curve.event for curve in display.curves] == names
     assert_allclose(display.curves[1].scores, UP_TO[:, 1])
     plt.close("all")
-    for function in (s.reliability_bins, s.cumulative_curve):
+    for function in (s.reliability_bins, s.errors.cumulative_curve):
         assert len(function(Y, P, notion="cumulative")) == K - 1
     grades = np.array(["G1", "G2", "G3", "G4"])
-    bands = s.corp_bands(grades[Y], P, notion="cumulative", n_resamples=39, random_state=0)
+    bands = s.errors.corp_bands(grades[Y], P, notion="cumulative", n_resamples=39, random_state=0)
     assert [band.event for band in bands] == ["class <= G1", "class <= G2", "class <= G3"]
     with pytest.raises(ValueError, match="one panel per threshold, and 29 thresholds exceed"):
         s.MurphyDisplay.from_predictions(
@@ -105,7 +105,7 @@ def test_intervals_cover_and_tests_keep_their_level():
         rejected += s.kernel_calibration_test(y, truth, notion="cumulative").pvalue < 0.1
     assert covered >= 34 and rejected <= 9
     assert s.kernel_calibration_test(Y, P, notion="cumulative").rejects()
-    assert s.corp_test(Y, P, notion="cumulative", n_resamples=199, random_state=0).rejects()
+    assert s.errors.corp_test(Y, P, notion="cumulative", n_resamples=199, random_state=0).rejects()
 
 
 def test_sketches_and_streams_and_their_states():
@@ -224,7 +224,8 @@ ORDERED = [
         y, P, metric="brier", notion="cumulative", **data
     ).high,
     lambda y, **data: s.kernel_calibration_error(y, P, notion="cumulative", **data),
-    lambda y, **data: s.distribution_free_bound(y, P, notion="cumulative", **data).statistic,
+    lambda y, **data: s.significance.distribution_free_bound(y, P, notion="cumulative",
+    **data).statistic,
     lambda y, **data: s.corp_decomposition(y, P, notion="cumulative", **data).miscalibration,
     lambda y, **data: s.decision_regret(y, P, threshold=0.3, notion="cumulative",
                                         **data).expected_cost.estimate,

@@ -40,11 +40,11 @@ def test_classwise_log_loss_has_one_term_a_class():
     score, total, losses = ClasswiseLogLoss(), 0.0, 0.0
     labels = np.eye(4)[np.arange(50) % 4]
     for k in range(4):
-        pair, other, label = (np.stack([1 - v[:, k], v[:, k]], axis=1) for v in (q, s, labels))
+        pair, forecast, label = (np.stack([1 - v[:, k], v[:, k]], axis=1) for v in (q, s, labels))
         np.testing.assert_allclose(score.entropy(pair), -q[:, k] * np.log(q[:, k]), rtol=1e-13)
-        own = q[:, k] * np.log(q[:, k] / s[:, k]) - q[:, k] + s[:, k]
-        np.testing.assert_allclose(score.divergence(pair, other), own, rtol=1e-9, atol=1e-15)
-        total, losses = total + own, losses + score.loss(label, other)
+        term = q[:, k] * np.log(q[:, k] / s[:, k]) - q[:, k] + s[:, k]
+        np.testing.assert_allclose(score.divergence(pair, forecast), term, rtol=1e-9, atol=1e-15)
+        total, losses = total + term, losses + score.loss(label, forecast)
     np.testing.assert_allclose(total, LogLoss().divergence(q, s), rtol=1e-12)
     np.testing.assert_allclose(losses, LogLoss().loss(labels, s), rtol=1e-12)
     np.testing.assert_array_equal(score.divergence(q, s), LogLoss().divergence(q, s))

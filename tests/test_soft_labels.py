@@ -98,7 +98,7 @@ def test_refusals():
 def test_functions_of_single_labels_refuse():
     for function in (
         s.calibration_error, s.ks_calibration_error, s.kernel_calibration_error,
-        s.kernel_calibration_test, s.consistency_test, s.corp_decomposition,
+        s.kernel_calibration_test, s.significance.consistency_test, s.corp_decomposition,
         s.ReliabilityDisplay.from_predictions, s.CalibrationReport.from_predictions,
     ):  # fmt: skip
         with pytest.raises(ValueError, match="Label distributions and annotator counts are for pr"):
@@ -214,10 +214,13 @@ def test_the_grouping_loss_is_a_lower_bound_near_the_truth(method):
     "recalibrator",
     [
         s.TemperatureScaling(), s.TemperatureScaling(loss="brier"), s.PlattScaling(),
-        s.BiasCorrectedTemperatureScaling(), s.EnsembleTemperatureScaling(), s.BetaCalibration(),
-        s.VectorScaling(shrinkage=0), s.QuadraticScaling(), s.LabelNoiseScaling(),
+        s.recalibration.BiasCorrectedTemperatureScaling(),
+        s.recalibration.EnsembleTemperatureScaling(), s.BetaCalibration(),
+        s.VectorScaling(shrinkage=0), s.recalibration.QuadraticScaling(),
+        s.recalibration.LabelNoiseScaling(),
         s.IsotonicRecalibrator(), s.HistogramBinning(n_bins=4, strategy="uniform"),
-        s.KernelRecalibrator(bandwidth=0.05), s.LabelFrequency(), s.IdentityRecalibrator(),
+        s.recalibration.KernelRecalibrator(bandwidth=0.05), s.recalibration.LabelFrequency(),
+        s.IdentityRecalibrator(),
     ],
     ids=repr,
 )  # fmt: skip
@@ -234,7 +237,8 @@ def test_recalibrators_fit_as_to_all_votes(recalibrator):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        s.MatrixScaling(), s.DirichletCalibration(), s.VectorScaling(), s.ModelAverageScaling(),
+        s.recalibration.MatrixScaling(), s.DirichletCalibration(), s.VectorScaling(),
+        s.recalibration.ModelAverageScaling(),
         s.SplineScaling(), s.VennAbersRecalibrator(),
     ],
     ids=repr,

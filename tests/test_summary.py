@@ -95,7 +95,7 @@ def test_quality_is_the_gain_of_the_log_loss(weighted):
     size = weight.sum() ** 2 / np.sum(weight**2)
     reach = 0.2 / size if weighted else 1e-12
     assert found.quality == pytest.approx(gain + 1 / size, abs=reach)
-    test = s.logistic_calibration_test(y, p, sample_weight=weight)
+    test = s.significance.logistic_calibration_test(y, p, sample_weight=weight)
     assert (found.unreliability, found.unreliability_pvalue) == (test.estimate, test.pvalue)
     scaled = s.calibration_summary(y, p, sample_weight=3 * weight)
     assert scaled.discrimination == pytest.approx(found.discrimination, rel=1e-9)

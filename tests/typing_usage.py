@@ -46,13 +46,15 @@ def functions(y: np.ndarray, proba: np.ndarray, frame: pd.DataFrame) -> None:
     assert_type(
         s.kernel_calibration_test(y, proba, n_resamples=100, random_state=0), CalibrationTest
     )
-    assert_type(s.consistency_test(y, proba).pvalue, float)
+    assert_type(s.significance.consistency_test(y, proba).pvalue, float)
     assert_type(s.calibration_error_interval(y, proba, metric="brier").low, float)
     interval: ErrorInterval = s.calibration_error_interval(y, proba, metric=s.calibration_error)
     assert interval.low <= interval.high
     assert s.compare_calibration(y, proba, proba).pvalue > 0
     assert s.optimal_n_bins(1000, strategy="quantile", bound="tce") > 0
-    print(s.calibration_summary(y, proba, pos_label="yes"), s.variance_reliability(y, y, y))
+    print(
+        s.calibration_summary(y, proba, pos_label="yes"), s.regression.variance_reliability(y, y, y)
+    )
 
 
 def estimators(X: np.ndarray, y: np.ndarray, proba: np.ndarray) -> None:
@@ -67,9 +69,9 @@ def estimators(X: np.ndarray, y: np.ndarray, proba: np.ndarray) -> None:
     assert_type(error, s.CalibrationErrorEstimator)
     print(s.GroupingLossEstimator(n_bins=10).fit(X, y, y_proba=proba))
     print(s.calibration_improvement(y, proba, s.TemperatureScaling().fit(proba, y)).estimate)
-    print(s.VarianceScaling(fit_intercept=False).fit(proba, y))
+    print(s.regression.VarianceScaling(fit_intercept=False).fit(proba, y))
     print(s.calibration_error(s.ForecastSketch(labels=[0, 1]).partial_fit(y, proba)))
-    print(s.evaluate_supersample(LogisticRegression(), X, y, n_draws=2).gap.mean())
+    print(s.theory.evaluate_supersample(LogisticRegression(), X, y, n_draws=2).gap.mean())
     print(s.get_scorer("neg_log_calibration_error")(model, X, y))
 
 

@@ -4,8 +4,6 @@ import html
 import re
 from itertools import pairwise
 
-from skcalib.report.suspicions import INVALID
-
 #: A verdict is read on one screen.
 MOST_WORDS = 110
 
@@ -139,7 +137,8 @@ _OPPOSITE = {
     "too_moderate": "too_extreme",
 }
 #: Suspicions with which the direction of the forecasts as they are has no meaning.
-_NOT_READ = set(INVALID)
+_NOT_READ = {"other_class", "column_order", "percent_scale", "label_order", "absent_class",
+             "repeated_rows"}  # fmt: skip
 _NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
 
 

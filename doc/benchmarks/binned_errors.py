@@ -18,7 +18,7 @@ import numpy as np
 from _measure import Row, finish, peak_bytes, shortest
 
 from skcalib import calibration_error, ks_calibration_error
-from skcalib.errors.binned import _bin_sums, quantile_edges, uniform_edges
+from skcalib.errors.binned import BinSums, quantile_edges, uniform_edges
 
 GOAL_MASKS, GOAL_SORTS, GOAL_MEGABYTES, N_BINS = 10.0, 3.0, 1000.0, 15
 
@@ -55,10 +55,10 @@ def main():
     runs = {
         "loop of masks": lambda: masks(y, score),
         "one sort": lambda: np.sort(score)[0],
-        "equal width, sums": lambda: _bin_sums(
+        "equal width, sums": lambda: BinSums.of(
             score, event, None, uniform_edges(N_BINS), spread=False
         ).mass[0],
-        "equal mass, sums": lambda: _bin_sums(
+        "equal mass, sums": lambda: BinSums.of(
             score, event, None, quantile_edges(score, N_BINS), spread=False
         ).mass[0],
         "equal width, function": function(strategy="uniform"),

@@ -19,8 +19,7 @@ import numpy as np
 from _measure import Row, finish
 from sklearn.tree import DecisionTreeRegressor
 
-from skcalib.grouping.partition import level_sets, stratified_half
-from skcalib.grouping.tree import FeatureBins, HistogramTree
+from skcalib.grouping.partition import FeatureBins, HistogramTree, level_sets, stratified_half
 
 GOAL, SHARE, RATIO, N_BINS = 4.0, 0.95, 12, 15
 

@@ -17,14 +17,9 @@ from time import process_time
 import numpy as np
 from _measure import Row, finish, peak_megabytes, shortest
 
-from skcalib import (
-    BiasCorrectedTemperatureScaling,
-    TemperatureScaling,
-    VectorScaling,
-    proper_calibration_error,
-    root_brier_score,
-    simplex_calibration_error,
-)
+from skcalib import TemperatureScaling, VectorScaling, proper_calibration_error, root_brier_score
+from skcalib.errors import simplex_calibration_error
+from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
 MEGABYTES, SECONDS = 300.0, 10.0
 #: The call, and its goal in passes.

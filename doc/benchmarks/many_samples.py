@@ -21,7 +21,7 @@ import numpy as np
 from _measure import Row, finish, peak_megabytes, shortest
 
 from skcalib import ReliabilityDisplay, proper_calibration_error
-from skcalib.proper import compress_rows
+from skcalib.proper import many_samples
 
 GOAL, DIFFERENCE, SECONDS = 20.0, 1e-5, 3.0
 
@@ -35,11 +35,11 @@ def make_data(n_samples):
 
 def of_samples(y, score):
     """The error without cells."""
-    many, compress_rows._MANY = compress_rows._MANY, np.inf
+    many, many_samples._MANY = many_samples._MANY, np.inf
     try:
         return proper_calibration_error(y, score)
     finally:
-        compress_rows._MANY = many
+        many_samples._MANY = many
 
 
 def ten_classes(n_samples):

@@ -22,10 +22,10 @@ from skcalib import (
     BetaCalibration,
     DirichletCalibration,
     IsotonicRecalibrator,
-    MatrixScaling,
     StackedRecalibrator,
     VectorScaling,
 )
+from skcalib.recalibration import MatrixScaling
 
 RATIO, REPEATS = 1.2, 5
 #: Maps of several classes: their number, and the goal in seconds.

@@ -96,7 +96,7 @@ def in_quantities(name, entry):
     """The three lines of the table of errors: two imports, and the entry."""
     file = "skcalib/error_intervals/quantities.py"
     home = f"from skcalib.errors.{name.removesuffix('_error')} import {name}"
-    method = "from skcalib.error_intervals.resampling import subsampling"
+    method = "from skcalib.error_intervals.request import subsampling"
     return (
         (file, "^from skcalib.errors.logistic", home),
         (file, r"^from skcalib.errors import \(", method),

@@ -15,7 +15,7 @@ from skcalib import calibration_error
 from skcalib.data.notions import NOTIONS, TopLabel
 from skcalib.data.problem import Problem
 from skcalib.error_intervals.proper import estimate_of_solved
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import SCORES
 from skcalib.smoothers import (
     DirichletKernel,

@@ -23,8 +23,8 @@ from _worlds import World, true_error
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
-from skcalib.proper.averaged_interval import squared_norms
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.map_average import squared_norms
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss
 
 SETTINGS = (
@@ -83,7 +83,7 @@ def intervals(y, proba):
     plain = squared_norms(solved, list(LOSSES.values()))
     before = [
         (
-            float(np.average(solved[0].of_maps(score, 0), weights=solved[0].weight)),
+            float(np.average(solved[0].map_errors(score), weights=solved[0].weight)),
             *norm.interval(0.95),
         )
         for score, norm in zip(LOSSES.values(), plain, strict=True)

@@ -185,8 +185,8 @@ def of_windows(quantity):
 
 
 _kernel = partial(of_all_classes, skcalib.kernel_calibration_test)
-_logistic = partial(of_events, skcalib.logistic_calibration_test)
-_consistency = partial(of_all_classes, skcalib.consistency_test, n_resamples=199)
+_logistic = partial(of_events, skcalib.significance.logistic_calibration_test)
+_consistency = partial(of_all_classes, skcalib.significance.consistency_test, n_resamples=199)
 WINDOWS = "calibration_error observed_minus_expected in_the_large intercept slope brier log_loss"
 #: Name -> p-value of a sample. Windows have n samples each.
 TESTS = {
@@ -196,15 +196,15 @@ TESTS = {
     "kernel, bootstrap": _kernel(method="bootstrap"),
     "kernel, multipliers": _kernel(method="multipliers"),
     "kernel, embedding": _kernel(method="embedding"),
-    "e-value": of_all_classes(skcalib.calibration_e_value),
+    "e-value": of_all_classes(skcalib.significance.calibration_e_value),
     "Spiegelhalter": of_events(skcalib.spiegelhalter_test),
     "Hosmer-Lemeshow": of_events(skcalib.hosmer_lemeshow_test),
     "logistic": _logistic(),
     "logistic, intercept": _logistic(hypothesis="intercept"),
     "logistic, slope": _logistic(hypothesis="slope"),
-    "cumulative, ks": of_events(skcalib.cumulative_test),
-    "cumulative, kuiper": of_events(skcalib.cumulative_test, statistic="kuiper"),
-    "CORP": of_events(skcalib.corp_test, n_resamples=199),
+    "cumulative, ks": of_events(skcalib.significance.cumulative_test),
+    "cumulative, kuiper": of_events(skcalib.significance.cumulative_test, statistic="kuiper"),
+    "CORP": of_events(skcalib.errors.corp_test, n_resamples=199),
     "consistency": _consistency(),
     "consistency, labels only": _consistency(resample_forecasts=False),
     **{f"windows, {name}": of_windows(name) for name in WINDOWS.split()},

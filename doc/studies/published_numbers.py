@@ -33,20 +33,20 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from skcalib import (
-    LabelFrequency,
     calibration_error,
-    distribution_free_bound,
-    ece_generalization_bound,
     kernel_calibration_error,
     kernel_calibration_test,
     ks_calibration_error,
     optimal_n_bins,
-    simplex_calibration_error,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex, make_widmann
+from skcalib.errors import simplex_calibration_error
 from skcalib.kernels import LaplacianKernel
+from skcalib.recalibration import LabelFrequency
 from skcalib.scores import Brier, expected_divergence
+from skcalib.significance import distribution_free_bound
 from skcalib.smoothers import LevelSets, MedianCells, UniformBins
+from skcalib.theory import ece_generalization_bound
 
 SETS = 150  # data sets of a mean
 TESTS = 400  # data sets of a share of rejections

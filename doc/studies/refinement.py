@@ -35,7 +35,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skcalib import ModelAverageScaling, TemperatureScaling, refinement_loss
+from skcalib import TemperatureScaling, refinement_loss
+from skcalib.recalibration import ModelAverageScaling
 from skcalib.scorers import RefinementScorer
 from skcalib.scores import Brier, LogLoss
 

@@ -29,9 +29,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 import skcalib
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES
-from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
-from skcalib.links.averaging import ModelAverage
-from skcalib.links.leave_out import AverageWithout
+from skcalib.grouping.partition import BalancedStump, FeatureBins, HistogramTree
+from skcalib.links.averaging import AverageWithout, ModelAverage
 from skcalib.recalibration import Recalibrator
 from skcalib.smoothers.spline import SplineCurve
 

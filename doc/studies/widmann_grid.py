@@ -14,8 +14,9 @@ import argparse
 
 import numpy as np
 
-from skcalib import kernel_calibration_error, simplex_calibration_error
+from skcalib import kernel_calibration_error
 from skcalib.datasets import make_widmann
+from skcalib.errors import simplex_calibration_error
 from skcalib.smoothers import MedianCells
 
 CLASSES = (2, 10, 100)

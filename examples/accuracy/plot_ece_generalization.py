@@ -18,7 +18,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib import ece_generalization_bound, evaluate_supersample, optimal_n_bins
+from skcalib import optimal_n_bins
+from skcalib.theory import ece_generalization_bound, evaluate_supersample
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40_000, 10))

@@ -11,8 +11,9 @@ draws all of them uniformly.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import calibration_error, consistency_test, kernel_calibration_test
+from skcalib import calibration_error, kernel_calibration_test
 from skcalib.datasets import make_widmann
+from skcalib.significance import consistency_test
 
 # %%
 # One data set

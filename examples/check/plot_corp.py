@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skcalib import corp_bands, corp_decomposition, corp_test
+from skcalib import corp_decomposition
+from skcalib.errors import corp_bands, corp_test
 
 # %%
 # The event happens with probability :math:`\Phi(z_1 + z_2)`. The first forecast uses both features

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import softmax
 
-from skcalib import EstimationDisplay
+from skcalib.displays import EstimationDisplay
 
 # G22 draw a covariance matrix for each class from the inverse Wishart law. Here each sample has its
 # own, and the logits have a multivariate Cauchy distribution.

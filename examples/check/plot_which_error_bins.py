@@ -16,8 +16,9 @@ good for all of them, and a single bin is best for the calibrated one.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import calibration_error, ece_bias_bound, optimal_n_bins
+from skcalib import calibration_error, optimal_n_bins
 from skcalib.datasets import make_logistic_scores
+from skcalib.theory import ece_bias_bound
 
 N_SAMPLES, REPETITIONS = 1000, 200
 BINS = [1, 2, 3, 5, 9, 14, 23, 35, 55, 90, 140, 200, 300]

@@ -42,7 +42,7 @@ def squares(forecast, notion):
     data = y[:N_SAMPLES], forecast[:N_SAMPLES]
     proper = sk.proper_calibration_error(*data, notion=notion)
     if notion == "canonical":  # both forecasts determine the posterior: E[Y|S] is the posterior
-        cells = sk.simplex_calibration_error(*data, distance="squared_euclidean")
+        cells = sk.errors.simplex_calibration_error(*data, distance="squared_euclidean")
         return np.sum((posterior - forecast) ** 2, axis=1).mean(), cells, np.nan, proper
     pairs = [(forecast[:, k], posterior[:, k]) for k in range(K)]
     if notion == "top_label":

@@ -16,7 +16,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from skcalib import ModelAverageScaling, refinement_loss
+from skcalib import refinement_loss
+from skcalib.recalibration import ModelAverageScaling
 
 X, y = make_classification(
     6000, 30, n_informative=10, n_redundant=0, n_classes=5, class_sep=1.5, flip_y=0.05,

@@ -13,13 +13,10 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    EstimationDisplay,
-    calibration_error_interval,
-    cumulative_curve,
-    ks_calibration_error,
-)
+from skcalib import calibration_error_interval, ks_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.displays import EstimationDisplay
+from skcalib.errors import cumulative_curve
 from skcalib.scorers import ProbaScorer
 
 # %%

@@ -15,7 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit
 
-from skcalib import CalibrationMonitor, MonitorDisplay, logistic_calibration_test
+from skcalib import CalibrationMonitor
+from skcalib.displays import MonitorDisplay
+from skcalib.significance import logistic_calibration_test
 
 WEEKS, LOANS, BEGIN = 156, 60, 52
 

@@ -13,8 +13,9 @@ are right on average, and so take values on both sides of it, unlike the biased 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import kernel_calibration_error, simplex_calibration_error
+from skcalib import kernel_calibration_error
 from skcalib.datasets import make_widmann
+from skcalib.errors import simplex_calibration_error
 from skcalib.smoothers import MedianCells
 
 ESTIMATORS = {

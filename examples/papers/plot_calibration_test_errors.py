@@ -18,8 +18,10 @@ from functools import partial
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import consistency_test, kernel_calibration_test, simplex_calibration_error
+from skcalib import kernel_calibration_test
 from skcalib.datasets import make_widmann
+from skcalib.errors import simplex_calibration_error
+from skcalib.significance import consistency_test
 
 UNIFORM = partial(simplex_calibration_error, bins="uniform")
 

@@ -18,14 +18,9 @@ are the gains of another error. The gain of the classwise error is too large for
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skcalib import (
-    TemperatureScaling,
-    calibration_error,
-    kde_calibration_error,
-    ks_calibration_error,
-    root_brier_score,
-)
+from skcalib import TemperatureScaling, calibration_error, ks_calibration_error, root_brier_score
 from skcalib.datasets import make_tempered_simplex
+from skcalib.errors import kde_calibration_error
 from skcalib.scores import Brier
 
 width = {"strategy": "uniform", "n_bins": 15}

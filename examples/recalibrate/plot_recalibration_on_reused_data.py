@@ -21,8 +21,9 @@ from scipy.special import expit
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import HistogramBinning, ece_generalization_bound
+from skcalib import HistogramBinning
 from skcalib.smoothers import QuantileBins
+from skcalib.theory import ece_generalization_bound
 
 N_TRAIN, N_FRESH, SIZES = 2000, 400, [50, 100, 200, 400, 800, 1600]
 N_BINS = int(N_TRAIN ** (1 / 3))

@@ -23,13 +23,12 @@ from skcalib import (
     HistogramBinning,
     IdentityRecalibrator,
     IsotonicRecalibrator,
-    LabelFrequency,
     PlattScaling,
-    QuadraticScaling,
     TemperatureScaling,
     calibration_improvement,
 )
 from skcalib.datasets import make_tempered_simplex
+from skcalib.recalibration import LabelFrequency, QuadraticScaling
 from skcalib.scores import Brier
 
 maps = {

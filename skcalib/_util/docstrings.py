@@ -19,7 +19,7 @@ def sections_of(text):
     if text is None:
         return {}
     first, *others = _SECTION.split(cleandoc(text))
-    parts = (one.split("\n", 2) for one in others)
+    parts = (part.split("\n", 2) for part in others)
     return {"": first.strip("\n")} | {title: body.strip("\n") for title, _, body in parts}
 
 
@@ -36,8 +36,8 @@ def docstring_of(sections):
 
 def entries_of(section):
     """The entries of a section: their names, of which several may share one, and the text."""
-    found = [one.rstrip("\n") for one in _ENTRY.split(section) if one.strip()]
-    return [(re.split(r" :|\n", one, maxsplit=1)[0].split(", "), one) for one in found]
+    entries = [entry.rstrip("\n") for entry in _ENTRY.split(section) if entry.strip()]
+    return [(re.split(r" :|\n", entry, maxsplit=1)[0].split(", "), entry) for entry in entries]
 
 
 def by_name(section):
@@ -49,7 +49,7 @@ def add_entries(sections, title, known, names):
     """Add the entries of `names` that a section lacks, if they are known by their first name."""
     listed, place = entries_of(sections.get(title, "")), 0
     for name in names:
-        here = [k for k, (own, _) in enumerate(listed) if name in own]
+        here = [k for k, (entry_names, _) in enumerate(listed) if name in entry_names]
         if not here and name in known:
             listed.insert(place, *entries_of(known[name]))
             here = [place]
@@ -64,12 +64,16 @@ def add_parameters(function, sections, known):
     Their defaults are those of the function.
     """
     names, entries = [], {}
-    for name, one in signature(function).parameters.items():
-        name = f"**{name}" if one.kind is one.VAR_KEYWORD else name
+    for name, parameter in signature(function).parameters.items():
+        name = f"**{name}" if parameter.kind is parameter.VAR_KEYWORD else name
         names.append(name)
         if name in known:
-            own = f'"{one.default}"' if isinstance(one.default, str) else repr(one.default)
-            entries[name] = re.sub("(?<=default=).*", own.replace("e-0", "e-"), known[name])
+            default = (
+                f'"{parameter.default}"'
+                if isinstance(parameter.default, str)
+                else repr(parameter.default)
+            )
+            entries[name] = re.sub("(?<=default=).*", default.replace("e-0", "e-"), known[name])
     add_entries(sections, "Parameters", entries, names)
 
 
@@ -101,7 +105,7 @@ def complete_class(cls, known):
     that are annotated with `Self` the object itself.
     """
     sections = sections_of(cls.__doc__)
-    own = by_name(sections.get("Parameters", ""))
+    parameters = by_name(sections.get("Parameters", ""))
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
         if isfunction(function) and function.__doc__ and not name.startswith("_"):
@@ -110,12 +114,12 @@ def complete_class(cls, known):
             base = like if base is None or name == "fit_transform" else base
             inherited = getdoc(base) if base else None
             constructs = isinstance(method, classmethod)
-            what = "A new object." if constructs else "The object itself."
-            entries = known | own if constructs else known
+            result = "A new object." if constructs else "The object itself."
+            entries = known | parameters if constructs else known
             entries = entries | by_name(sections_of(getdoc(like)).get("Parameters", ""))
-            complete_method(function, inherited, entries, f"{cls.__name__}\n    {what}")
+            complete_method(function, inherited, entries, f"{cls.__name__}\n    {result}")
     if sections:
-        cls._entries, cls._attributes = own, by_name(sections.get("Attributes", ""))
+        cls._entries, cls._attributes = parameters, by_name(sections.get("Attributes", ""))
         attributes = {}
         for base in reversed(cls.__mro__):
             known = known | vars(base).get("_entries", {})

@@ -88,10 +88,10 @@ def _lock(file):
     return True
 
 
-def write_atomically(path, data):
+def write_atomically(path, content):
     """Write text, encoded in UTF-8, or bytes to the file at `path`; return its `Path`.
 
-    The data are written to a temporary file in the same folder, which then replaces the file: a
+    The content is written to a temporary file in the same folder, which then replaces the file: a
     process that is interrupted, or a full disk, leaves the earlier content as it was. The file
     keeps its permissions. A symbolic link is replaced, and what it points to is not changed.
     Devices and pipes, such as /dev/null, are written to.
@@ -99,22 +99,22 @@ def write_atomically(path, data):
     Raises OSError, with the name of the file.
     """
     path = check_writable(path)
-    if isinstance(data, str):
-        data = data.encode("utf-8")
+    if isinstance(content, str):
+        content = content.encode("utf-8")
     if path.exists() and not path.is_file():
-        path.write_bytes(data)
+        path.write_bytes(content)
         return path
     with exclusive(path):
-        replace_file(path, data)
+        replace_file(path, content)
     return path
 
 
-def replace_file(path, data):
-    """Replace or make the file at `path`, within `exclusive`; `data` are bytes."""
+def replace_file(path, content):
+    """Replace or make the file at `path`, within `exclusive`; `content` are bytes."""
     temporary = path.with_name(f"{_mark(path)}-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            file.write(data)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if path.exists() and not path.is_symlink():
@@ -138,6 +138,6 @@ def check_writable(path):
         raise IsADirectoryError(f"{path} cannot be written: it is a folder.")
     device = path.exists() and not path.is_file()
     if not os.access(path if device else folder, os.W_OK):
-        what = "it" if device else f"the folder {folder.resolve()}"
-        raise PermissionError(f"{path} cannot be written: {what} may not be written to.")
+        place = "it" if device else f"the folder {folder.resolve()}"
+        raise PermissionError(f"{path} cannot be written: {place} may not be written to.")
     return path

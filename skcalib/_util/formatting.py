@@ -102,7 +102,9 @@ def numbers(*values):
 
 def common_spread(*estimates):
     """A standard error that gives all estimates of a column or sentence the same decimals."""
-    errors = [one.standard_error for one in estimates if 0 < one.standard_error < np.inf]
+    errors = [
+        estimate.standard_error for estimate in estimates if 0 < estimate.standard_error < np.inf
+    ]
     return max(min(errors), max(errors) / 10) if errors else None
 
 

@@ -67,8 +67,8 @@ def draw_batches(draw, n_draws, rng, *, size, n_jobs=None):
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_draws)
     run = Parallel(n_jobs=n_jobs)
     for start in range(0, n_draws, size):
-        own = seeds[start : start + size]
-        yield np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in own))
+        batch = seeds[start : start + size]
+        yield np.array(run(delayed(draw)(np.random.RandomState(seed)) for seed in batch))
 
 
 def out_of_fold(predict, folds, n_samples, *, n_jobs=None):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
 from functools import cache, partial, wraps
-from inspect import signature
+from inspect import Parameter, signature
 from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from skcalib._util.docstrings import (
     sections_of,
 )
 from skcalib._util.messages import is_finite, is_whole, shown
+from skcalib._util.suggestions import did_you_mean, suggestion
 from skcalib._util.validation import check_confidence_level, check_count, look_up, to_numpy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,13 +41,18 @@ def checks_parameters(function: Function) -> Function:
     parameters = signature(function).parameters
     names = list(parameters)
     defaults = {name: parameter.default for name, parameter in parameters.items()}
+    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = [_checked(name, value, defaults) for name, value in zip(names, args, strict=False)]
+        if not takes_any:
+            _refuse_unknown(f"{function.__name__}()", kwargs, defaults)
+        positional = [
+            _checked(name, value, defaults) for name, value in zip(names, args, strict=False)
+        ]
         for name, value in kwargs.items():
             kwargs[name] = _checked(name, value, defaults)
-        return function(*given, *args[len(given) :], **kwargs)
+        return function(*positional, *args[len(positional) :], **kwargs)
 
     sections = sections_of(function.__doc__)
     if sections.keys() > {""}:
@@ -56,8 +62,26 @@ def checks_parameters(function: Function) -> Function:
 
 
 def completes_docstrings(cls: Class) -> Class:
-    """Add to the docstrings of a class what they leave out: see `complete_class`."""
+    """Add to the docstrings of a class what they leave out: see `complete_class`.
+
+    Its constructor says which parameter was probably meant by one that it does not have.
+    """
+    if "__init__" in vars(cls):
+        cls.__init__ = _with_suggestions(cls.__init__)
     return complete_class(cls, ENTRIES)
+
+
+def _with_suggestions(init):
+    known = list(signature(init).parameters)[1:]
+    if "kwargs" in known:
+        return init
+
+    @wraps(init)
+    def construct(self, *args, **kwargs):
+        _refuse_unknown(type(self).__name__, kwargs, known)
+        init(self, *args, **kwargs)
+
+    return construct
 
 
 ENTRIES = by_name("""\
@@ -92,11 +116,6 @@ response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
 n_jobs : int, default=None
     Number of parallel jobs, over folds, problems of the notion, candidates or draws; the result
     does not depend on it.
-chunks : iterable of tuples, or tuple of Dask arrays
-    Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
-    or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
-    A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
-    block of rows is a chunk. Weights are on one scale for all chunks.
 groups : array-like of shape (n_samples,), default=None
     The cluster of each sample, such as a patient, by any labels. Squared errors then leave out
     products of residuals of a cluster, intervals, bands and tests allow for dependence within
@@ -131,26 +150,17 @@ def _defaults(kind):
 
     A subclass outside the library may use the same name for something else.
     """
-    ours = next(one for one in kind.__mro__ if one.__module__.startswith("skcalib."))
-    parameters = signature(ours).parameters.items()
+    library_class = next(base for base in kind.__mro__ if base.__module__.startswith("skcalib."))
+    parameters = signature(library_class).parameters.items()
     return {name: parameter.default for name, parameter in parameters if name in CHECKS}
 
 
-def instead_of(**advice: str) -> Callable[[Function], Function]:
-    """Give advice to those who construct a class with the parameter of another library."""
-
-    def decorate(init):
-        @wraps(init)
-        def call(self: Any, *args: Any, **kwargs: Any) -> None:
-            for name in advice.keys() & kwargs.keys():
-                raise TypeError(
-                    f"{type(self).__name__} has no parameter {name}: use {advice[name]}."
-                )
-            init(self, *args, **kwargs)
-
-        return call
-
-    return decorate
+def _refuse_unknown(name, keywords, known):
+    """Raise a `TypeError` for a keyword that is not known, if another was probably meant."""
+    for keyword in keywords:
+        meant = None if keyword in known else suggestion(keyword, known)
+        if meant is not None:
+            raise TypeError(f"{name} has no parameter {keyword!r}. Did you mean {meant!r}?")
 
 
 # --- Checks ---------------------------------------------------------------------------------------
@@ -184,8 +194,8 @@ def check_estimator(value, name="estimator"):
 def check_choice(value, name, *, choices):
     """Validate one of a few strings."""
     if not isinstance(value, str) or value not in choices:
-        names = ", ".join(map(repr, choices[:-1]))
-        raise ValueError(f"{name} must be {names} or {choices[-1]!r}, got {shown(value)}.")
+        names, meant = ", ".join(map(repr, choices[:-1])), did_you_mean(value, choices)
+        raise ValueError(f"{name} must be {names} or {choices[-1]!r}, got {shown(value)}.{meant}")
     return value
 
 
@@ -255,7 +265,7 @@ def _may_be_folds(value):
         return False
     if not isinstance(value, (list, tuple, np.ndarray)):
         return True
-    return len(value) > 0 and all(isinstance(one, Sized) and len(one) == 2 for one in value)
+    return len(value) > 0 and all(isinstance(fold, Sized) and len(fold) == 2 for fold in value)
 
 
 def check_cache(value, name="memory"):
@@ -277,7 +287,7 @@ def check_axes(value, name="ax"):
     """Validate axes of matplotlib, one or one for each panel."""
     several = isinstance(value, (list, tuple, np.ndarray))
     axes = np.ravel(np.asarray(value, dtype=object)) if several else [value]
-    drawable = all(hasattr(one, "get_figure") and not isinstance(one, type) for one in axes)
+    drawable = all(hasattr(panel, "get_figure") and not isinstance(panel, type) for panel in axes)
     if not len(axes) or not drawable:
         raise ValueError(
             f"{name} must be matplotlib Axes, or a list of them with one for each panel, got "

@@ -19,12 +19,12 @@ def print_line(message: str) -> None:
 
 
 @contextmanager
-def stage(what: str, verbose: int | bool, name: str) -> Iterator[None]:
+def stage(part: str, verbose: int | bool, name: str) -> Iterator[None]:
     """Print the time of a part of the report if `verbose` is above 0."""
     start = perf_counter()
     yield
     if verbose:
-        print_line(f"{name}: {what}, {perf_counter() - start:.1f} s")
+        print_line(f"{name}: {part}, {perf_counter() - start:.1f} s")
 
 
 def show_progress(seconds: float = 10.0) -> AbstractContextManager[None]:

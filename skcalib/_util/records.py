@@ -35,9 +35,9 @@ class Record:
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         """The table by columns. Cells are numbers, texts, intervals or None."""
         if self._rows:
-            found = {name: getattr(self, name) for name in self._rows}
-            return {name: values for name, values in found.items() if values is not None}
-        return {one.name: [getattr(self, one.name)] for one in fields(self)}  # type: ignore[arg-type]
+            columns = {name: getattr(self, name) for name in self._rows}
+            return {name: values for name, values in columns.items() if values is not None}
+        return {field_.name: [getattr(self, field_.name)] for field_ in fields(self)}  # type: ignore[arg-type]
 
     def _sentence(self) -> str:
         """The text of the result if it is one line, for notebooks."""
@@ -78,7 +78,7 @@ class Record:
 def interval_rows(title: str, intervals: Mapping[str, Any]) -> dict[str, list]:
     """Columns of a table with one row for each interval: its name, limits and standard error."""
     ends = (*_LIMITS, "standard_error")
-    columns = {end: [getattr(one, end) for one in intervals.values()] for end in ends}
+    columns = {end: [getattr(interval, end) for interval in intervals.values()] for end in ends}
     return {title: list(intervals), **columns}
 
 
@@ -90,7 +90,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]], intervals: Sequence[str] = ()
         if name in intervals:
             for end, suffix in zip(_LIMITS, ("", "_low", "_high"), strict=True):
                 table[name + suffix] = [
-                    np.nan if one is None else getattr(one, end) for one in cells
+                    np.nan if interval is None else getattr(interval, end) for interval in cells
                 ]
         else:
             table[name] = cells
@@ -160,9 +160,9 @@ def _value_text(name, value):
     if isinstance(value, Record):
         return value._sentence() or repr(value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_value_text('', one)}" for key, one in value.items())
+        return "; ".join(f"{key}: {_value_text('', item)}" for key, item in value.items())
     if isinstance(value, (tuple, list, np.ndarray)):
-        return ", ".join(_value_text("", one) for one in value)
+        return ", ".join(_value_text("", item) for item in value)
     return str(value)
 
 

@@ -54,8 +54,8 @@ def level_starts(ordered: np.ndarray) -> np.ndarray:
     for chain in wide:  # values of which each is tied to the next, but the ends are not
         start = starts[chain]
         while True:
-            rest = ordered[start : ends[chain] + 1]
-            start += np.searchsorted(rest, reach_of(rest[0]), side="right")
+            tail = ordered[start : ends[chain] + 1]
+            start += np.searchsorted(tail, reach_of(tail[0]), side="right")
             if start > ends[chain]:
                 break
             apart[start] = True
@@ -94,7 +94,9 @@ def merge_forecasts(forecast: np.ndarray) -> np.ndarray:
         return forecast if order is None else forecast[_firsts(forecast[:, 1], order)]
     columns = list(forecast.T)
     merged = [merge_ties(column) for column in columns]
-    unchanged = all(one is column for one, column in zip(merged, columns, strict=True))
+    unchanged = all(
+        merged_column is column for merged_column, column in zip(merged, columns, strict=True)
+    )
     return forecast if unchanged else np.stack(merged, axis=1)
 
 

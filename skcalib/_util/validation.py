@@ -17,6 +17,7 @@ from sklearn.utils import check_array
 
 from skcalib._util.messages import is_finite, shown, unique_names
 from skcalib._util.softmax import row_sum
+from skcalib._util.suggestions import did_you_mean
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
@@ -32,7 +33,7 @@ HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 def check_proba(y_proba, *, name="y_proba", copy=True):
     """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
-    return _check_simplex(_check_float_array(y_proba, name), name, copy=copy)
+    return check_simplex(_check_float_array(y_proba, name), name, copy=copy)
 
 
 def check_column(array, *, name="y_proba"):
@@ -121,14 +122,14 @@ _OTHER_KINDS = {
 
 def _refuse_other_kinds(values, start):
     """Raise for text, dates and complex numbers; `start` is the beginning of the message."""
-    kinds = {_kind(one) for one in _types(values)}
+    kinds = {_kind(dtype) for dtype in _types(values)}
     if "O" in kinds:
         cells = np.asarray(values, dtype=object).ravel().tolist()
         kinds |= {"U" for cell in cells if isinstance(cell, (str, bytes))}
         kinds |= {"c" for cell in cells if isinstance(cell, (complex, np.complexfloating))}
-    for kind, what in _OTHER_KINDS.items():
+    for kind, description in _OTHER_KINDS.items():
         if kind in kinds:
-            raise ValueError(f"{start} {what}.")
+            raise ValueError(f"{start} {description}.")
 
 
 def _what_it_holds(values):
@@ -136,20 +137,20 @@ def _what_it_holds(values):
     if np.ndim(values) == 0:
         return f"got {shown(values)}"
     cells = np.asarray(values, dtype=object).ravel().tolist()
-    return f"it holds {shown(next((one for one in cells if not isinstance(one, Real)), values))}"
+    return f"it holds {shown(next((cell for cell in cells if not isinstance(cell, Real)), values))}"
 
 
 def _types(values):
     """Types of the values, or of the columns of a data frame."""
     if hasattr(values, "columns") and hasattr(values, "dtypes"):
         return list(values.dtypes)
-    own = getattr(values, "dtype", None)
-    if own is None and isinstance(values, (list, tuple)):
+    dtype = getattr(values, "dtype", None)
+    if dtype is None and isinstance(values, (list, tuple)):
         try:
-            own = np.asarray(values).dtype
+            dtype = np.asarray(values).dtype
         except ValueError:  # lists of unequal lengths, which are described elsewhere
             return []
-    return [own]
+    return [dtype]
 
 
 def _kind(dtype):
@@ -173,11 +174,11 @@ def check_finite(array, name):
         if np.isfinite(array.sum()):  # without an array of truth values
             return
     if not np.isfinite(array).all():
-        what = "NaN" if np.isnan(array).any() else "infinity"
-        raise ValueError(f"{name} contains {what}: remove or correct these rows first.")
+        value = "NaN" if np.isnan(array).any() else "infinity"
+        raise ValueError(f"{name} contains {value}: remove or correct these rows first.")
 
 
-def _check_simplex(array, name, *, copy=True):
+def check_simplex(array, name, *, copy=True):
     if array.shape[1] == 1:
         p = check_column(array, name=name)
         return np.hstack([1 - p, p])
@@ -339,20 +340,23 @@ def check_indices(**arguments):
     itself, is no information, unless the other index has the same numbers in another order. Frames
     whose rows must be fetched first are refused, and features with repeated names.
     """
-    for name, one in arguments.items():
-        refuse_frames_to_fetch(one, name)
+    for name, argument in arguments.items():
+        refuse_frames_to_fetch(argument, name)
         if name not in ("X", "by"):  # a classifier reads X, and masks are a dict
-            _refuse_other_containers(one, name)
-        if name in ("X", "features", "by") and hasattr(one, "columns"):
-            unique_names(one.columns, name)
-    named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
+            _refuse_other_containers(argument, name)
+        if name in ("X", "features", "by") and hasattr(argument, "columns"):
+            unique_names(argument.columns, name)
+    named = [
+        (name, argument.index) for name, argument in arguments.items() if hasattr(argument, "iloc")
+    ]
     for k, (name, index) in enumerate(named):
-        for other, other_index in named[:k]:
+        for other_name, other_index in named[:k]:
             if not _same_rows(index, other_index):
                 raise ValueError(
-                    f"{other} and {name} have different indices, so their rows may belong to "
+                    f"{other_name} and {name} have different indices, so their rows may belong to "
                     "different samples: align them first, such as by "
-                    f"{name}.loc[{other}.index], or pass {name}.to_numpy() if the positions agree."
+                    f"{name}.loc[{other_name}.index], or pass {name}.to_numpy() if the positions "
+                    "agree."
                 )
 
 
@@ -360,9 +364,9 @@ def _same_rows(first, second):
     """Whether two indices of pandas may name the same rows in the same order."""
     if first is second or len(first) != len(second) or first.equals(second):
         return True  # different lengths are described elsewhere
-    for one, other in ((first, second), (second, first)):
-        if _is_default(one):
-            values = np.asarray(other)
+    for default_index, index in ((first, second), (second, first)):
+        if _is_default(default_index):
+            values = np.asarray(index)
             return not (
                 values.dtype.kind in "iu"
                 and values.min() == 0
@@ -410,16 +414,8 @@ def look_up(value, table, name, *, kind=None):
     if kind is not None and isinstance(value, kind):
         return value
     names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
-    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant(value, table)}")
-
-
-def meant(value, table):
-    """Advice for a string that differs from a name in capitals and separators only, or nothing."""
-    if not isinstance(value, str):
-        return ""
-    plain = {re.sub(r"[\W_]", "", name).casefold(): name for name in table}
-    name = plain.get(re.sub(r"[\W_]", "", value).casefold())
-    return "" if name is None else f" Use {name!r}."
+    meant = did_you_mean(value, table)
+    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant}")
 
 
 def check_confidence_level(value, name="confidence_level"):

@@ -49,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
         "(the bytes of ForecastSketch.to_bytes). Names such as label, churned, outcome, p_churn "
         "or score decide what a column is, and otherwise values; the first line says what was "
         "taken, and why. Where two columns are left, the message has the command for each. "
-        "Text may be compressed (.gz, .bz2, .xz, .zst). A folder, or a quoted pattern such as "
+        "Text may be compressed (.gz, .bz2, .xz). A folder, or a quoted pattern such as "
         "'part-*.csv', is one table. Several files, one for each model on the same samples, are "
         "compared. Tables may be larger than the memory: see --sketch.",
     )
@@ -141,8 +141,8 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_output(parser, *, default):
     """Options before or after the command; those before it have defaults."""
 
-    def value(given):
-        return given if default else argparse.SUPPRESS
+    def value(default_value):
+        return default_value if default else argparse.SUPPRESS
 
     parser.add_argument(
         "--out",
@@ -178,12 +178,12 @@ def _add_monitor(commands):
         "Files are .npz, .csv and .parquet, as of the command report; files of several names, a "
         "folder or a quoted pattern such as 'week-*.csv' are added in the order of their names. "
         "They have new samples only: a file with the same rows as an earlier one is refused, "
-        "under any name, in any format or compression. Whole files are compared, so that a part "
-        "of an earlier file, or several of them in one, is added again. The state has the names "
-        "of the columns of labels and of a single score. Other names, but for letter case, are "
-        "refused unless --label-column or --score-column names them, and another outcome "
-        "(survived after Died) always. A state of an earlier version has no names: those of the "
-        "next file are stored, as a line says.",
+        "under any name, and with 20 different rows or more in any format or compression. Whole "
+        "files are compared, so that a part of an earlier file, or several of them in one, is "
+        "added again. The state has the names of the columns of labels and of a single score. "
+        "Other names, but for letter case, are refused unless --label-column or --score-column "
+        "names them. A state that was made from arrays has no names: those of the next file are "
+        "stored, as a line says.",
     )
     parser.add_argument(
         "files",
@@ -261,7 +261,7 @@ def _add_reading(parser):
 
 def columns_of(text: str | None) -> list[str]:
     """Names of columns, from text."""
-    return [one.strip() for one in (text or "").split(",") if one.strip()]
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def reading(options: argparse.Namespace) -> dict[str, Any]:

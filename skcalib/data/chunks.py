@@ -1,4 +1,4 @@
-"""Several passes over samples that arrive in chunks, and the sums of each pass.
+"""Passes over samples that arrive in chunks, for fits of recalibrators.
 
 A source is any iterable of tuples ``(y_proba, y)`` or ``(y_proba, y, sample_weight)`` that can be
 read several times, or one such tuple of Dask arrays, whose chunks are their blocks of rows.
@@ -7,6 +7,7 @@ read several times, or one such tuple of Dask arrays, whose chunks are their blo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,13 +21,9 @@ _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 
 
 class Chunks:
-    """A source of chunks.
-
-    ``passes`` is the number of passes so far, and ``n_rows`` that of the rows of each pass.
-    """
+    """A source of chunks, which can be read several times."""
 
     def __init__(self, source: Any) -> None:
-        self.passes, self.n_rows = 0, -1
         self._source, self._blocks = source, None
         if is_lazy(source):
             raise ValueError(f"chunks is a single Dask collection: pass {_FORM} of Dask arrays.")
@@ -53,41 +50,29 @@ class Chunks:
             return self._source[0]
         for chunk in self._source:
             return _checked(0, chunk)[0]
-        raise self._changed(0)
+        raise ValueError(
+            "chunks gave no chunk when it was read again: every pass must give the same chunks, "
+            "from the first to the last."
+        )
 
-    def reduce(
-        self, read: Callable[..., Any], combine: Callable[[Any, Any], Any] | None = None, *args: Any
-    ) -> Any:
-        """One pass: combine ``read(number, *chunk, *args)`` of all chunks, in pairs.
+    def reduce(self, read: Callable[..., Any], combine: Callable[[Any, Any], Any]) -> Any:
+        """One pass: combine ``read(number, *chunk)`` of all chunks, in pairs of equal length.
 
-        `combine` adds tuples of arrays by default. Results are added in pairs of equal length, so
-        that rounding errors grow as the logarithm of the number of chunks. `read` may return None
-        for a chunk without samples.
+        `read` may return None for a chunk without samples.
         """
-        self.passes += 1
-        combine = _Combine(add if combine is None else combine)
-        n_rows, found = (self._of_iterable if self._blocks is None else self._of_blocks)(
-            _Counted(read, args), combine
-        )
-        if self.n_rows < 0:
-            self.n_rows = n_rows
-        if n_rows == 0 and self.passes == 1:
-            raise ValueError("chunks is empty: at least one sample is needed.")
-        if n_rows != self.n_rows:
-            raise self._changed(n_rows)
-        return found
+        read, combine = partial(_read_chunk, read), partial(_combine_known, combine)
+        if self._blocks is None:  # by joblib, with the number of jobs and progress of its context
+            run = Parallel(return_as="generator", pre_dispatch="n_jobs")
+            combined = _in_pairs(run(self._tasks(delayed(read))), combine)
+        else:  # by Dask: one task for each block, and a tree of combinations
+            import dask
 
-    def _changed(self, n_rows):
-        """The error for another number of rows than that of the first pass."""
-        return ValueError(
-            f"chunks gave {self.n_rows} samples in the first pass and {n_rows} in another one: "
-            "every pass must give the same chunks, from the first to the last."
-        )
-
-    def _of_iterable(self, read, combine):
-        """A pass through joblib, with the number of jobs and the progress of its context."""
-        run = Parallel(return_as="generator", pre_dispatch="n_jobs")
-        return _in_pairs(run(self._tasks(delayed(read))), combine)
+            read, combine = dask.delayed(read, pure=False), dask.delayed(combine, pure=False)
+            parts = [read(number, block) for number, block in enumerate(self._blocks)]
+            combined = _in_pairs(parts, combine).compute()
+        if combined is None:
+            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
+        return combined
 
     def _tasks(self, read):
         """Tasks whose lists have the only reference to a chunk, which ends when it is read."""
@@ -97,60 +82,35 @@ class Chunks:
             del chunk
             yield task
 
-    def _of_blocks(self, read, combine):
-        """A pass that Dask computes: one task for each block, and a tree of combinations."""
-        import dask
 
-        read, combine = dask.delayed(read, pure=False), dask.delayed(combine, pure=False)
-        parts = [read(number, block) for number, block in enumerate(self._blocks)]
-        return _in_pairs(parts, combine).compute()
-
-
-class _Counted:
-    """The rows of a chunk, and what is read of it."""
-
-    def __init__(self, read, args):
-        self.read, self.args = read, args
-
-    def __call__(self, number, chunk):
-        if isinstance(chunk, list):
-            chunk = chunk.pop()
-        n_rows = len(chunk[0])
-        return n_rows, self.read(number, *chunk, *self.args) if n_rows else None
+def _read_chunk(read, number, chunk):
+    """What is read of a chunk, the only one of a list; None without rows."""
+    if isinstance(chunk, list):
+        chunk = chunk.pop()
+    return read(number, *chunk) if len(chunk[0]) else None
 
 
-class _Combine:
-    """Adds up rows and combines results, of which each may be None."""
-
-    def __init__(self, combine):
-        self.combine = combine
-
-    def __call__(self, one, two):
-        (n_one, one), (n_two, two) = one, two
-        if one is None or two is None:
-            return n_one + n_two, two if one is None else one
-        return n_one + n_two, self.combine(one, two)
-
-
-def add(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sums of the elements of two tuples."""
-    return tuple(a + b for a, b in zip(one, two, strict=True))
+def _combine_known(combine, left, right):
+    """The combination of two results, of which each may be None."""
+    if left is None or right is None:
+        return right if left is None else left
+    return combine(left, right)
 
 
 def _in_pairs(parts, combine):
     """Combination of all parts, of which at most one for each power of two is kept."""
-    kept = []
+    waiting = []
     for part in parts:
         level = 0
-        while kept and kept[-1][0] == level:
-            part, level = combine(kept.pop()[1], part), level + 1
-        kept.append((level, part))
-    if not kept:
-        return 0, None
-    _, found = kept.pop()
-    while kept:
-        found = combine(kept.pop()[1], found)
-    return found
+        while waiting and waiting[-1][0] == level:
+            part, level = combine(waiting.pop()[1], part), level + 1
+        waiting.append((level, part))
+    if not waiting:
+        return None
+    _, combined = waiting.pop()
+    while waiting:
+        combined = combine(waiting.pop()[1], combined)
+    return combined
 
 
 def _checked(number, chunk):
@@ -161,41 +121,41 @@ def _checked(number, chunk):
         raise ValueError(
             f"Chunk {number} must be {_FORM}, but is a {got}: a single chunk is [(y_proba, y)]."
         )
-    for name, one in zip(("y_proba", "y", "sample_weight"), chunk, strict=False):
-        refuse_frames_to_fetch(one, f"{name} of chunk {number}")
+    for name, column in zip(("y_proba", "y", "sample_weight"), chunk, strict=False):
+        refuse_frames_to_fetch(column, f"{name} of chunk {number}")
     return tuple(chunk)
 
 
 def _blocks(arrays):
     """Tuples of delayed blocks of the same rows."""
-    if len(arrays) not in (2, 3) or not all(hasattr(one, "to_delayed") for one in arrays):
+    if len(arrays) not in (2, 3) or not all(hasattr(array, "to_delayed") for array in arrays):
         raise ValueError(
             f"chunks must be {_FORM} with Dask arrays only: turn the others into Dask arrays by "
             "dask.array.from_array."
         )
-    if not all(hasattr(one, "chunks") for one in arrays):
+    if not all(hasattr(array, "chunks") for array in arrays):
         raise ValueError(
             "chunks has a Dask data frame: turn it into an array by .to_dask_array(lengths=True)."
         )
     forecast = arrays[0]
     if forecast.ndim == 2:
         forecast = forecast.rechunk({1: -1})
-    rows, found = forecast.chunks[0], [forecast.to_delayed().ravel()]
-    for one, name in zip(arrays[1:], ("y", "sample_weight"), strict=False):
-        known = not np.isnan([*rows, *one.chunks[0]]).any()
-        if known and sum(rows) != one.shape[0]:
+    rows, blocks = forecast.chunks[0], [forecast.to_delayed().ravel()]
+    for array, name in zip(arrays[1:], ("y", "sample_weight"), strict=False):
+        known = not np.isnan([*rows, *array.chunks[0]]).any()
+        if known and sum(rows) != array.shape[0]:
             raise ValueError(
                 f"y_proba and {name} must have the same number of samples: y_proba has "
-                f"{sum(rows)}, {name} has {one.shape[0]}."
+                f"{sum(rows)}, {name} has {array.shape[0]}."
             )
-        if not known and len(rows) != len(one.chunks[0]):
+        if not known and len(rows) != len(array.chunks[0]):
             raise ValueError(
                 f"y_proba and {name} have blocks of different rows whose numbers are unknown: call "
                 ".compute_chunk_sizes() on both first."
             )
-        one = one.rechunk({0: rows}) if known else one
-        found.append(one.to_delayed().ravel())
-    return list(zip(*found, strict=True))
+        array = array.rechunk({0: rows}) if known else array
+        blocks.append(array.to_delayed().ravel())
+    return list(zip(*blocks, strict=True))
 
 
 def check_chunk_labels(labels: Any, owner: str) -> np.ndarray:
@@ -206,13 +166,3 @@ def check_chunk_labels(labels: Any, owner: str) -> np.ndarray:
             f"some: {owner}(labels=[...])."
         )
     return check_label_list(labels)
-
-
-def check_same_columns(one: int, two: int) -> None:
-    """Raise if two chunks have different numbers of columns."""
-    if one != two:
-        low, high = sorted((one, two))
-        raise ValueError(
-            f"Some chunks have {low} columns of y_proba and others {high}: every chunk must have "
-            "the columns of labels."
-        )

@@ -19,7 +19,6 @@ from skcalib.data.column_names import (
     match_names,
     plain_event,
     read_name,
-    states_other_outcome,
 )
 from skcalib.data.labels import check_classes, listed, unique_labels
 
@@ -50,41 +49,34 @@ class ColumnNames:
         """Store the names as the attributes `label_name_` and `score_name_`."""
         vars(estimator).update(label_name_=self.label, score_name_=self.score)
 
-    def difference(
-        self, other: ColumnNames, classes: ArrayLike
-    ) -> tuple[str, str, str, bool] | None:
-        """What differs, "labels" or "scores", both names, and whether they state other outcomes.
-
-        None if nothing differs.
-        """
-        known, new = self.label, other.label
-        if known is not None and new is not None and not is_same_label(known, new):
-            return "labels", known, new, states_other_outcome(known, new)
-        known, new = self.score, other.score
-        if known is None or new is None or is_same_score(known, new, np.asarray(classes).tolist()):
+    def difference(self, other: ColumnNames, classes: ArrayLike) -> tuple[str, str, str] | None:
+        """What differs, "labels" or "scores", and both names; None if nothing differs."""
+        before, new = self.label, other.label
+        if before is not None and new is not None and not is_same_label(before, new):
+            return "labels", before, new
+        before, new = self.score, other.score
+        classes = np.asarray(classes).tolist()
+        if before is None or new is None or is_same_score(before, new, classes):
             return None
-        return "scores", known, new, states_other_outcome(known, new)
+        return "scores", before, new
 
     def joined(self, other: ColumnNames, classes: np.ndarray, *, merged: bool = False) -> Self:
         """The names of these samples and of others; raises if they differ.
 
         With `merged` the samples are those of two sketches, and otherwise new ones that are added.
         """
-        found = self.difference(other, classes)
-        if found is None:
+        difference = self.difference(other, classes)
+        if difference is None:
             return type(self)(self.label or other.label, self.score or other.score)
-        what, known, new, is_other = found
+        column, before, new = difference
         if merged:
-            said = f"The {what} of the two sketches are named {known!r} and {new!r}"
-            same = f"{what[:-1]}_name_ of both sketches to one name"
+            said = f"The {column} of the two sketches are named {before!r} and {new!r}"
+            remedy = f"set {column[:-1]}_name_ of both sketches to one name"
         else:
-            argument = "y_true" if what == "labels" else "y_proba"
-            said = f"{argument} is named {new!r}, and the {what} of the samples before {known!r}"
-            same = "an array, which has no name"
-        if is_other:
-            raise ValueError(f"{said}, which are different outcomes: keep them apart.")
-        verb = "set" if merged else "pass"
-        raise ValueError(f"{said}: if these are the same {what}, {verb} {same}.")
+            argument = "y_true" if column == "labels" else "y_proba"
+            said = f"{argument} is named {new!r}, and the {column} of the samples before {before!r}"
+            remedy = "pass an array, which has no name"
+        raise ValueError(f"{said}: if these are the same {column}, {remedy}.")
 
 
 def classes_of_columns(
@@ -120,14 +112,14 @@ def classes_of_columns(
         if categories is not None and labels is None and pos_label is None:
             _warn_of_categories(categories, classes, y_proba, name)
         return classes
-    given = labels is not None or pos_label is not None
-    if not given:
+    by_argument = labels is not None or pos_label is not None
+    if not by_argument:
         only = unique_labels(y)
         if len(only) == 1 and not isinstance(column, int):
             named = isinstance(only[0], (str, bytes)) and read_name(column, only).kind == "class"
             pos_label = only.tolist()[0] if named else None
     classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
-    return _classes_by_name(column, classes, name, given=given, remedy=remedy)
+    return _classes_by_name(column, classes, name, by_argument=by_argument, remedy=remedy)
 
 
 def _warn_of_categories(categories, classes, y_proba, name):
@@ -153,55 +145,52 @@ def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> No
     if column is None:
         check_order(y_proba, classes, name, remedy=None)
     elif len(classes) == 2:
-        _classes_by_name(column, classes, name, given=True, remedy=None)
+        _classes_by_name(column, classes, name, by_argument=True, remedy=None)
 
 
-def _classes_by_name(column, classes, name, *, given, remedy):
+def _classes_by_name(column, classes, name, *, by_argument, remedy):
     """Two classes; the class of a single column of probabilities comes last.
 
-    `given`: the order of `classes` comes from arguments, not from sorted labels.
+    `by_argument`: the order of `classes` comes from arguments, not from sorted labels.
     """
     if isinstance(column, int):  # the column of another frame, or the number of the only column
-        if given or column != classes[0]:
+        if by_argument or column != classes[0]:
             return classes
         raise _unclear(f"is number {column}", classes, name, remedy)
     reading = read_name(column, classes, default=1)
     if reading.kind == "class":
-        if given and reading.place == 0:
-            named, other = classes.tolist()
+        if by_argument and reading.place == 0:
+            named, last = classes.tolist()
+            advice = {
+                None: f"pass the probabilities of {last!r}",
+                "labels": f"pass labels={[last, named]!r}",
+                "pos_label": f"pass pos_label={named!r} (and no labels=)",
+            }[remedy]
             raise ValueError(
                 f"The column of {name} is named {column!r}, so it is the probability of "
-                f"{named!r}, but it would be read as that of {other!r}: "
-                f"{_contradiction_remedy(named, other, remedy)}an array, which has no names."
+                f"{named!r}, but it would be read as that of {last!r}: {advice}, or an array, "
+                "which has no names."
             )
         return classes[::-1] if reading.place == 0 else classes
-    if reading.kind == "negated" or 0 in reading.mentioned:
+    if 0 in reading.mentioned or (reading.kind == "ambiguous" and reading.mentioned):
         raise _unclear(f"is named {column!r}", classes, name, None)
-    if given or (plain_event(classes) == 1 and reading.kind in ("generic", "unknown")):
+    if by_argument or (plain_event(classes) == 1 and reading.kind in ("generic", "unknown")):
         return classes
     raise _unclear(f"is named {column!r}", classes, name, remedy)
 
 
-def _contradiction_remedy(named, other, remedy):
-    if remedy is None:
-        return f"pass the probabilities of {other!r}, or "
-    if remedy == "labels":
-        return f"pass labels={[other, named]!r}, or "
-    return f"pass pos_label={named!r} (and no labels=), or "
-
-
-def _unclear(what, classes, name, remedy):
+def _unclear(reason, classes, name, remedy):
     """The error for a single column whose class is unknown."""
     first, second = classes.tolist()
-    remedy = {
+    advice = {
         None: f"rename it after one of them, such as 'p_{second}'",
         "labels": f"pass labels={[first, second]!r} or labels={[second, first]!r}, with its class "
         "last",
         "pos_label": f"pass pos_label={first!r} or pos_label={second!r}",
     }[remedy]
     return ValueError(
-        f"The column of {name} {what}, which does not say whether it is the probability of "
-        f"{first!r} or of {second!r}: {remedy}."
+        f"The column of {name} {reason}, which does not say whether it is the probability of "
+        f"{first!r} or of {second!r}: {advice}."
     )
 
 
@@ -300,9 +289,9 @@ def _classes_from_names(y, y_proba, n_columns):
     if known.dtype.kind == "b":
         return np.array([False, True])
     if known.dtype.kind in "iuf":
-        if not all(re.fullmatch(r"-?\d{1,18}(\.0)?", one) for one in missing):
+        if not all(re.fullmatch(r"-?\d{1,18}(\.0)?", name) for name in missing):
             return None
-        missing = [int(float(one)) for one in missing]
+        missing = [int(float(name)) for name in missing]
     elif not all(isinstance(label, str) for label in known.tolist()):
         return None
     return np.unique(np.array([*known.tolist(), *missing], dtype=known.dtype.type))

@@ -38,8 +38,8 @@ def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
     if values.dtype.kind != "O":
         return in_order(values)
     try:
-        numbers = {}
-        return np.array([numbers.setdefault(one, len(numbers)) for one in values.tolist()])
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(name, len(numbers)) for name in values.tolist()])
     except TypeError:
         raise ValueError(
             "groups must hold labels, such as numbers or strings: a value cannot be a label."
@@ -191,10 +191,15 @@ def folds_of_groups(splitter: Any, X: Any, y: Any, **split_params: Any) -> list[
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folds = list(splitter.split(X, y, **split_params))
-    others = [one for one in caught if "groups parameter is ignored" not in str(one.message)]
-    for one in others:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    if len(others) < len(caught):
+    ignores_groups = False
+    for warning in caught:
+        if "groups parameter is ignored" in str(warning.message):
+            ignores_groups = True
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    if ignores_groups:
         groups = np.asarray(split_params["groups"])
         divided = {
             group for train, test in folds for group in np.intersect1d(groups[train], groups[test])

@@ -1,96 +1,44 @@
 """Identify the class that the name of a column of probabilities refers to.
 
-``p_churn``, ``churn``, ``Proba.Churn``, ``P(Y=churn)`` and ``churn_score`` name the class *churn*:
-the class, in any letter case, besides words for a probability. ``p``, ``score`` and
-``y_pred_proba`` name no class. A name with two readings is ambiguous; the class is never guessed.
+``p_churn``, ``churn``, ``Proba.Churn`` and ``churn_score`` name the class *churn*: the class, in
+any letter case, with words for a probability before or after it. ``p``, ``score`` and
+``y_pred_proba`` name no class. Any other name is not understood, and the class is never guessed.
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 
-#: Names of the column of labels in the format; those of `LABEL_NAMES` mean nothing else.
+#: Names of the column of labels, which mean nothing else.
 LABEL_NAMES = ("y_true", "ground_truth")
+#: Names of labels of any outcome.
 FORMAT_NAMES = (*LABEL_NAMES, "label", "target", "y")
 #: Words for a probability. A number after one of them is a class: ``p0`` is that of class 0.
-PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probability"))
+_PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probability"))
 #: Words for a forecast. A number after one of them may also count models or folds.
-FORECAST = frozenset(
+_FORECAST = frozenset(
     ("score", "scores", "pred", "preds", "predict", "predicted", "prediction", "predictions")
     + ("forecast", "forecasts", "yhat", "hat", "risk", "probabilities", "logit", "logits")
 )
-#: Words for the positive class, independent of its label.
-POSITIVE = frozenset(("pos", "positive", "event"))
-_LINKS = frozenset(("y", "x", "of", "class", "label", "the"))
+_LINKS = frozenset(("y", "x", "of", "class", "label", "the", "model"))
+_NUMBERED = _PROBABILITY | {"class", "label"}
+#: Words that may stand before or after a class.
+_KNOWN = _PROBABILITY | _FORECAST | _LINKS | {"pos", "positive", "event"}
 _NEGATIONS = frozenset(
-    ("not", "no", "non", "without", "neg", "negative", "nonevent", "minus", "inverse", "complement")
+    ("not", "no", "non", "without", "neg", "negative", "minus", "inverse", "complement")
 )
-_NUMBERED = PROBABILITY | {"class", "label"}
-_KNOWN = PROBABILITY | FORECAST | POSITIVE | _LINKS
-#: Words for an outcome, in groups of one meaning; those of the first group have any meaning.
-_OUTCOMES = (
-    ("y", "label", "labels", "target", "outcome", "class", "event", "response")
-    + ("actual", "actuals", "truth"),
-    ("churn", "churned", "churner", "attrition", "attrited", "exited"),
-    ("death", "dead", "died", "deceased", "mortality"),
-    ("survived", "survival", "survive", "survivor", "alive"),
-    ("default", "defaulted", "defaulter", "delinquent", "delinquency"),
-    ("repaid", "repayment"),
-    ("retained", "retention", "stay", "stayed"),
-    ("fraud", "fraudulent"),
-    ("conversion", "converted"),
-    ("clicked",),
-    ("readmission", "readmitted"),
-    ("relapse", "relapsed", "recurrence"),
-    ("malignant", "malignancy"),
-    ("benign",),
-    ("spam",),
+#: Words for an outcome: a name of these is that of labels.
+_OUTCOMES = frozenset(
+    ("y", "label", "labels", "target", "outcome", "class", "event", "response", "actual", "truth")
+    + ("churn", "churned", "attrition", "exited", "death", "dead", "died", "deceased", "mortality")
+    + ("survived", "survival", "alive", "default", "defaulted", "repaid", "retained", "fraud")
+    + ("converted", "conversion", "clicked", "readmitted", "relapse", "malignant", "benign", "spam")
 )
-_OUTCOME = {word: place for place, words in enumerate(_OUTCOMES) for word in words}
-#: Words of a meaning besides those above, which tell outcomes apart but find no column of labels.
-_OTHER_OUTCOMES = {
-    "death": ("die", "dies"),
-    "default": ("bad", "defaults"),
-    "repaid": ("good", "repay", "repays", "paid"),
-    "retained": ("retain",),
-    "fraud": ("frauds",),
-    "legit": ("legit", "legitimate", "genuine"),
-    "conversion": ("buy", "bought", "purchase", "purchased", "convert"),
-    "clicked": ("click", "clicks", "ctr"),
-    "readmission": ("readmit",),
-    "relapse": ("relapses", "recurred"),
-    "remission": ("remission", "recover", "recovered", "recovery"),
-    "spam": ("spams",),
-    "ham": ("ham",),
-    "pass": ("pass", "passed", "passes", "success", "successful", "succeeded"),
-    "fail": ("fail", "failed", "fails", "failure"),
-    "win": ("win", "wins", "won"),
-    "lose": ("lose", "loses", "lost", "loss"),
-    "healthy": ("healthy",),
-    "sick": ("sick", "ill", "illness", "disease", "diseased"),
-    "approved": ("approve", "approved", "approval", "accepted", "acceptance"),
-    "rejected": ("reject", "rejected", "rejection", "denied", "denial"),
-}
-_MEANING = {word: words[0] for words in _OUTCOMES[1:] for word in words}
-_MEANING |= {
-    word: _MEANING.get(meaning, meaning)
-    for meaning, words in _OTHER_OUTCOMES.items()
-    for word in words
-}
-#: Meanings of events, and those of their absence.
-_EVENTS = {
-    "death": "survived",
-    "churn": "retained",
-    "default": "repaid",
-    "fraud": "legit",
-    "malignant": "benign",
-    "spam": "ham",
-    "relapse": "remission",
-}
 #: Words that do not change which outcome a name states: is_churned, death_30_days.
 _BESIDE_OUTCOME = frozenset(
-    ("is", "has", "had", "was", "did", "will", "flag", "ind", "indicator", "binary", "bool")
-    + ("status", "true", "observed", "final", "by", "in", "within", "at", "after", "next")
-    + ("d", "day", "days", "week", "weeks", "m", "month", "months", "year", "years", "payment")
+    ("is", "has", "was", "did", "will", "flag", "indicator", "status", "true", "observed", "in")
+    + ("within", "at", "after", "next", "d", "day", "days", "month", "months", "year", "payment")
 )
 #: Pairs of labels with an obvious positive class, which comes last.
 _PLAIN = tuple(
@@ -104,8 +52,8 @@ class Reading:
     """Interpretation of the name of a single column, given two classes or more.
 
     ``kind`` is "class" (with its ``place``), "generic" (words for a probability only), "unknown"
-    (some other word), "ambiguous" (two readings) or "negated" (the complement of something).
-    ``mentioned`` are the places of the classes that an unknown name contains besides other words.
+    (some other word) or "ambiguous" (two readings, or a negation). ``mentioned`` are the places of
+    the classes that a name contains besides other words.
     """
 
     kind: str
@@ -128,11 +76,6 @@ def forms(label):
     return (text,) if text.strip() else ()
 
 
-def is_plain(classes):
-    """Whether two classes have an obvious positive class, such as 0/1 or no/yes."""
-    return plain_event(classes) is not None
-
-
 def plain_event(classes):
     """Place of the positive class of 0/1, -1/1, False/True, no/yes and so on; None of others.
 
@@ -150,9 +93,21 @@ def plain_event(classes):
 
 def states_outcome(name):
     """Whether a name is that of labels: a word for an outcome, and at most words beside it."""
-    words = [word for word in _words(str(name)) if not word.isdigit()]
-    return any(word in _OUTCOME for word in words) and all(
-        word in _OUTCOME or word in _BESIDE_OUTCOME for word in words
+    words = {word for word in _words(str(name)) if word.isalpha()}
+    return not words.isdisjoint(_OUTCOMES) and words <= _OUTCOMES | _BESIDE_OUTCOME
+
+
+def states_forecast(name):
+    """Whether a name has a word for a probability or a forecast: p_churn, model_score."""
+    return not (_PROBABILITY | _FORECAST).isdisjoint(_words(str(name)))
+
+
+def share_a_word(first, second):
+    """Whether two names have a word in common, or its beginning: churned and p_churn."""
+    return any(
+        word.startswith(other) or other.startswith(word)
+        for word in set(_words(str(first))) - _KNOWN - _BESIDE_OUTCOME
+        for other in set(_words(str(second))) - _KNOWN - _BESIDE_OUTCOME
     )
 
 
@@ -161,69 +116,18 @@ def in_words(name):
     return "_".join(_words(str(name)))
 
 
-def states_forecast(name):
-    """Whether a name has a word for a probability or a forecast: p_churn, model_score."""
-    return not (PROBABILITY | FORECAST).isdisjoint(_words(str(name)))
-
-
-def states_other_outcome(name, label_column):
-    """Whether a name has a word for another outcome than that of the column of labels."""
-    one, other = (
-        {_MEANING[word] for word in _words(str(text)) if word in _MEANING}
-        for text in (name, label_column)
-    )
-    return bool(one and other and not one & other)
-
-
-def event_by_meaning(classes, label_column, score_column):
-    """Place of the event of two classes that are words for outcomes, and why; None if unclear.
-
-    The names of the columns decide: the class that means the same, as churn in churned. Without
-    such a name the classes do, if they are an event and its absence, as died and alive. Names with
-    different meanings, and a risk of the absence of an event, are unclear.
-    """
-    meanings = [_meanings(label) for label in classes]
-    found = {}
-    for name in (label_column, score_column):
-        places = [k for k in (0, 1) if _meanings(name) & meanings[k]]
-        if len(places) == 1:
-            found.setdefault(places[0], f"as {name!r} says")
-        elif places or _meanings(name):
-            return None
-    events = [k for k in (0, 1) if any(
-        {event, absence} == meanings[k] | meanings[1 - k] and event in meanings[k]
-        for event, absence in _EVENTS.items()
-    )]  # fmt: skip
-    if not found and len(events) == 1:
-        return events[0], f"{classes[events[0]]} is the event, {classes[1 - events[0]]} its absence"
-    if len(found) != 1:
-        return None
-    ((place, why),) = found.items()
-    if events and events[0] != place and "risk" in _words(str(score_column)):
-        return None
-    return place, why
-
-
-def _meanings(name):
-    """Meanings of the words of a name; none of one with a negation."""
-    words = _words(str(name))
-    if not _NEGATIONS.isdisjoint(words):
-        return set()
-    return {_MEANING[word] for word in words if word in _MEANING}
-
-
-def is_same_label(one, other):
+def is_same_label(first, second):
     """Whether two names of labels are equal but for letter case, or mean labels of any outcome."""
-    one, other = in_words(one), in_words(other)
-    return one == other or {one, other} <= set(FORMAT_NAMES)
+    first, second = in_words(first), in_words(second)
+    return first == second or {first, second} <= set(FORMAT_NAMES)
 
 
-def is_same_score(one, other, classes):
+def is_same_score(first, second, classes):
     """Whether two names of a single score are equal, or each one states a class, or nothing."""
-    if in_words(one) == in_words(other):
+    if in_words(first) == in_words(second):
         return True
     last = len(classes) - 1
-    kinds = {read_name(name, classes, default=last).kind for name in (one, other)}
+    kinds = {read_name(name, classes, default=last).kind for name in (first, second)}
     return kinds <= {"class", "generic"}
 
 
@@ -233,156 +137,112 @@ def read_name(name, classes, default=None):
     ``default`` is the place of the class that a column without a name would be of: a name that
     may name this class or nothing is no ambiguity.
     """
-    name = str(name).strip()
-    if re.match(r"^\W*(1|one)\s*-\s*\D", name, re.IGNORECASE):  # 1 - p
-        return Reading("negated")
-    matches = _matches(name, classes)
-    named = [(span, place) for span, place in matches if _only_words(name, span)]
-    places = {place for _, place in named}
-    words = _words(name)
+    text = str(name).strip()
+    words = _words(text)
+    spelled = [{tuple(_words(form)) for form in forms(label)} - {()} for label in classes]
+    parts = _slices(words, len(words), 0)
+    mentioned = frozenset(place for place, spellings in enumerate(spelled) if spellings & parts)
+    if re.match(r"\W*1\s*-\s*\D", text):  # 1 - p
+        return Reading("ambiguous", mentioned=mentioned)
+    unknown = [k for k, word in enumerate(words) if word not in _KNOWN]
+    first, last = (unknown[0], unknown[-1] + 1) if unknown else (len(words), 0)
+    cores = _slices(words, first, last)
+    places = [place for place, spellings in enumerate(spelled) if spellings & cores]
+    if len(places) != 1:  # signs and letter case tell <=50K from >50K, and A from a
+        places = [place for place, label in enumerate(classes) if _is_exact(text, label)] or places
     if len(places) == 1:
         (place,) = places
-        if place == default or not any(_is_weak(name, span) for span, _ in named):
-            return Reading("class", place)
-        return Reading("ambiguous")
+        is_class = place == default or not _is_weak(words, spelled[place])
+        return Reading("class", place) if is_class else Reading("ambiguous")
+    unknown_words = [word for word in words if word not in _KNOWN]
     if places:
         return Reading("ambiguous")
-    if _is_generic(words):
+    if not unknown_words and not (words and _LINKS.issuperset(words)):
         return Reading("generic")
-    mentioned = frozenset(place for span, place in matches if not name[slice(*span)].isdigit())
-    if set(words) & _NEGATIONS:
-        sure = mentioned or {w for w in words if not w.isdigit()} <= _KNOWN | _NEGATIONS | {"one"}
-        return Reading("negated" if sure else "ambiguous")
-    if _is_foreign_number(words) or {place for _, place in matches} - mentioned - {default}:
-        return Reading("ambiguous")
-    return Reading("unknown", mentioned=mentioned)
-
-
-def _matches(name, classes):
-    """Spans of the classes in a name, without those inside a longer one."""
-    found = []
-    for place, label in enumerate(classes):
-        for form in forms(label):
-            for pattern in _patterns(form):
-                for hit in re.finditer(f"(?={pattern})", name, re.IGNORECASE):
-                    span = (hit.start(), hit.start() + len(hit[1]))
-                    if _is_whole(name, *span):
-                        found.append((span, place, name[slice(*span)] == form))
-    spans = {span for span, _, _ in found}
-    kept = [
-        (span, place, exact)
-        for span, place, exact in found
-        if not any(_inside(span, other) for other in spans)
-    ]
-    sure = {span for span, _, exact in kept if exact}  # letter case decides between "A" and "a"
-    return {(span, place) for span, place, exact in kept if exact or span not in sure}
-
-
-def _patterns(form):
-    """A class as it is, and with any separators between its words."""
-    yield f"({re.escape(form)})"
-    words = re.findall(r"[^\W_]+", form)
-    if words and form != words[0] and not re.fullmatch(r"[+-]?\d+(\.\d+)?", form):
-        yield "(" + r"[\W_]+".join(map(re.escape, words)) + ")"
-
-
-def _inside(span, other):
-    return span != other and other[0] <= span[0] and span[1] <= other[1]
-
-
-def _is_whole(name, start, end):
-    """Whether a piece of a name is a whole word or number, not a part of one."""
-    piece = name[start:end]
-    before, after = name[start - 1 : start], name[end : end + 1]
-    if not any(map(str.isalnum, piece)):  # classes such as "+": between other separators only
-        return not (before.strip("_ (=") or after.strip("_ )|"))
-    if (before and _joined(before, piece[0])) or (after and _joined(piece[-1], after)):
-        return False
-    if piece[0].isdigit() and before in ("-", "."):  # the 1 of -1 and of 0.1
-        stands = name[: start - 1]
-        return bool(stands) and stands[-1].isalpha()
-    return True
-
-
-def _joined(left, right):
-    """Whether two neighbours belong to one word or number; "probChurn" holds two words."""
-    if left.isdigit() or right.isdigit():
-        return left.isdigit() and right.isdigit()
-    return left.isalpha() and right.isalpha() and not (left.islower() and right.isupper())
+    numbers = {
+        place
+        for place in mentioned
+        if any(all(map(_is_number, spelling)) for spelling in spelled[place] & parts)
+    }
+    only_numbers = (
+        unknown_words and all(map(_is_number, unknown_words)) and _FORECAST.isdisjoint(words)
+    )
+    is_clear = not only_numbers and numbers <= {default} and _NEGATIONS.isdisjoint(words)
+    return Reading("unknown" if is_clear else "ambiguous", mentioned=mentioned - numbers)
 
 
 def _words(text):
+    """Lower-case words and numbers; "probChurn" and "p1" hold two."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    return re.findall(r"[^\W\d_]+|\d+", text.casefold())
+    return re.findall(r"[^\W\d_]+|-?\d+(?:\.\d+)?", text.casefold())
 
 
-def _only_words(name, span):
-    """Whether the rest of a name is words for a probability."""
-    rest = [*_words(name[: span[0]]), *_words(name[span[1] :])]
-    return _KNOWN.issuperset(rest)
+def _is_number(word):
+    return word.lstrip("-").replace(".", "", 1).isdecimal()
 
 
-def _is_weak(name, span):
+def _slices(words, first, last):
+    """All parts of a list that begin at `first` at the latest and end at `last` at the earliest."""
+    return {
+        tuple(words[start:stop])
+        for start in range(first + 1)
+        for stop in range(max(last, start + 1), len(words) + 1)
+    }
+
+
+def _is_exact(text, label):
+    """Whether a name is a class as it is written, with words for a probability around it."""
+    for form in forms(label):
+        for match in re.finditer(rf"(?<![^\s_(\[=]){re.escape(form)}(?![^\s_)\]])", text):
+            if _KNOWN.issuperset(_words(f"{text[: match.start()]} {text[match.end() :]}")):
+                return True
+    return False
+
+
+def _is_weak(words, spellings):
     """Whether the name of a class may mean something else: a running number, a word such as "p"."""
-    piece = _words(name[slice(*span)])
-    rest = [*_words(name[: span[0]]), *_words(name[span[1] :])]
-    if piece and all(word.isdigit() for word in piece):
-        if name[span[0]] in "+-":  # p-1: a sign, or a dash
-            return name[: span[0]][-1:].isalpha()
-        return not set(rest) & _NUMBERED
-    return bool(piece) and set(piece) <= PROBABILITY | FORECAST | _LINKS and piece != ["risk"]
-
-
-def _is_generic(words):
-    if not words:
+    if any(_KNOWN.issuperset(spelling) for spelling in spellings):
         return True
-    return _KNOWN.issuperset(words) and not _LINKS.issuperset(words)
+    is_number = any(all(map(str.isdecimal, spelling)) for spelling in spellings)
+    return is_number and _NUMBERED.isdisjoint(words)
 
 
-def _is_foreign_number(words):
-    """Whether a name is that of a class with a number which is none of the classes."""
-    numbers = [word for word in words if word.isdigit()]
-    rest = [word for word in words if not word.isdigit()]
-    return len(numbers) == 1 and (not rest or set(rest) <= _NUMBERED | _LINKS)
+# --- Names of several columns ---------------------------------------------------------------------
 
 
 def match_names(names, classes):
     """Names of columns, and classes that must be among them -> the class of each column.
 
-    Names match as they are, or between a common prefix and a common suffix, in the
-    letter case of the classes if that is possible. A list with the place of a class or, for a
-    column that names none of them, the name without prefix and suffix; None if there is no such
-    reading, or more than one.
+    Names match as they are, or between a common prefix and a common suffix, in the letter case of
+    the classes if that is possible. A list with the place of a class or, for a column that names
+    none of them, the name without prefix and suffix; None if there is no such reading, or more than
+    one.
     """
     names = [str(name).strip() for name in names]
-    for key in (str, str.casefold, _separated):
-        places = {}
-        for place, label in enumerate(classes):
-            for form in forms(label):
-                places.setdefault(key(form), set()).add(place)
-        first = [key(form) for form in forms(classes[0])]
+    for key in (str, str.casefold, in_words):
+        spelled = [{key(form) for form in forms(label)} for label in classes]
+        times = Counter(chain(*spelled))
+        places = {
+            form: place
+            for place, spellings in enumerate(spelled)
+            for form in spellings
+            if times[form] == 1
+        }
         keyed = [key(name) for name in names]
-        found = []
-        for prefix, suffix in _affixes(keyed, first):
+        readings = []
+        for prefix, suffix in _affixes(keyed, spelled[0]):
             cores = [_core(name, prefix, suffix) for name in keyed]
-            if None in cores:
+            hits = [places[core] for core in cores if core in places]
+            if None in cores or sorted(hits) != list(range(len(classes))):
                 continue
-            reading = [_only(places.get(core), core) for core in cores]
-            hits = [place for place in reading if isinstance(place, int)]
-            if sorted(hits) != list(range(len(classes))):
-                continue
+            reading = [places.get(core, core) for core in cores]
             if not prefix and not suffix:
                 return reading
-            if reading not in found:
-                found.append(reading)
-        if found:
-            return found[0] if len(found) == 1 else None
+            if reading not in readings:
+                readings.append(reading)
+        if readings:
+            return readings[0] if len(readings) == 1 else None
     return None
-
-
-def _only(places, core):
-    """The place of the one class of this name; otherwise the name."""
-    return next(iter(places)) if places is not None and len(places) == 1 else core
 
 
 def _affixes(names, first):
@@ -402,10 +262,6 @@ def _core(name, prefix, suffix):
     if inside and name.startswith(prefix) and name.endswith(suffix):
         return name[len(prefix) : len(name) - len(suffix)]
     return None
-
-
-def _separated(name):
-    return re.sub(r"[\W_]+", "_", name.casefold()).strip("_")
 
 
 def is_numbering(names):

@@ -144,7 +144,8 @@ class FeatureEncoder:
     def fit(self, X: MatrixLike) -> Self:
         """Learn kinds, categories and the columns that are left out."""
         columns, self.names = self._read(X)
-        self.kinds, self.zones = [one.kind for one in columns], [one.zone for one in columns]
+        self.kinds = [column.kind for column in columns]
+        self.zones = [column.zone for column in columns]
         self.left_out: dict[str, str] = {}
         self.features: list[Feature] = []
         self._fitted = []
@@ -153,13 +154,13 @@ class FeatureEncoder:
             if reason:
                 self.left_out[column.name] = reason
                 continue
-            found = _features_of(column, origin)
-            self.features += found
-            self._fitted.append(_encode(column, found))
+            features = _features_of(column, origin)
+            self.features += features
+            self._fitted.append(_encode(column, features))
         if not self._fitted:
-            what = f": {_listed(self.left_out)}" if columns else ""
+            reasons = f": {_listed(self.left_out)}" if columns else ""
             raise ValueError(
-                f"{self.name} has no column that can be used{what}. Pass at least one column of "
+                f"{self.name} has no column that can be used{reasons}. Pass at least one column of "
                 "numbers, times or categories."
             )
         return self
@@ -183,18 +184,20 @@ class FeatureEncoder:
                 f"{names[:5]}."
             )
         by_origin: dict[int, list[Feature]] = {}
-        for one in self.features:
-            by_origin.setdefault(one.origin, []).append(one)
-        return np.hstack([self._read_again(columns[j], j, own) for j, own in by_origin.items()])
+        for feature in self.features:
+            by_origin.setdefault(feature.origin, []).append(feature)
+        return np.hstack(
+            [self._read_again(columns[j], j, features) for j, features in by_origin.items()]
+        )
 
     @property
     def note(self) -> str:
         """A sentence that names what is left out; empty if that is nothing."""
         if not self.left_out:
             return ""
-        what = "Columns" if len(self.left_out) > 1 else "A column"
+        noun = "Columns" if len(self.left_out) > 1 else "A column"
         verb = "are" if len(self.left_out) > 1 else "is"
-        return f"{what} of {self.name} {verb} left out: {_listed(self.left_out)}."
+        return f"{noun} of {self.name} {verb} left out: {_listed(self.left_out)}."
 
     def warn(self) -> None:
         """Warn if columns are left out."""
@@ -211,7 +214,7 @@ class FeatureEncoder:
         X = to_numpy(X, name=self.name)
         if is_frame(X):
             columns = read_columns(X, owner=self.name)
-            return columns, [one.name for one in columns]
+            return columns, [column.name for column in columns]
         X = as_cells(X)
         if X.ndim != 2:
             raise ValueError(
@@ -283,7 +286,9 @@ def _encode(column, features):
     if features[0].category is None:
         return column.numbers()[:, None]
     texts = column.texts()
-    indicators = [texts == one.category if one.category else column.missing for one in features]
+    indicators = [
+        texts == feature.category if feature.category else column.missing for feature in features
+    ]
     return np.column_stack(indicators).astype(np.float64)
 
 
@@ -297,5 +302,5 @@ def _infinite(column, name):
 def _listed(left_out):
     """Names and reasons, the first few."""
     said = [f"{name} ({reason})" for name, reason in list(left_out.items())[:_MOST_SHOWN]]
-    more = len(left_out) - len(said)
-    return ", ".join([*said, f"and {more} more"] if more else said)
+    unnamed = len(left_out) - len(said)
+    return ", ".join([*said, f"and {unnamed} more"] if unnamed else said)

@@ -5,6 +5,7 @@ error with a message of one sentence or two.
 """
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse
@@ -213,8 +214,8 @@ def _count_columns(classes, n_columns):
 def _complete_single_class(classes, pos_label, name):
     """Both classes if y_true has only one, from `pos_label` or from 0/1 coding."""
     if pos_label is not None:
-        other = None if classes[0] == pos_label else pos_label
-        return np.array([classes[0], other], dtype=object)
+        second = None if classes[0] == pos_label else pos_label
+        return np.array([classes[0], second], dtype=object)
     only = classes.tolist()[0]
     if isinstance(only, bool):
         return np.array([False, True])
@@ -233,18 +234,18 @@ def put_positive_last(classes, pos_label, *, reorder):
             f"pos_label is for binary problems, but there are {len(classes)} classes: omit it; "
             "if there is a notion= argument, 'classwise' evaluates every class."
         )
-    found = [label == pos_label for label in classes]
-    if not any(found):
+    matches = [label == pos_label for label in classes]
+    if not any(matches):
         raise ValueError(
             f"pos_label={shown(pos_label)} is not one of the classes {listed(classes)}."
         )
-    return classes[::-1] if reorder and found[0] else classes
+    return classes[::-1] if reorder and matches[0] else classes
 
 
 def unique_labels(y, name="y_true"):
     """Sorted distinct labels; raises for missing ones and for mixed types."""
     if _range(y) is not None:
-        return table_of(y)[0]
+        return LabelTable.of(y).distinct
     if y.dtype.kind in "Of" and any(map(is_missing, y)):
         raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
     try:
@@ -256,29 +257,36 @@ def unique_labels(y, name="y_true"):
 _TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted
 
 
-def table_of(y):
-    """Sorted distinct labels, and the index of every label in a table.
-
-    -> (distinct, place of each of them in the table, length of the table, index of each label)
+@dataclass(frozen=True)
+class LabelTable:
+    """Labels as numbers of a table: ``index`` (n,) has that of each label, and ``place`` those of
+    the sorted ``distinct`` labels; the table has ``length`` entries.
     """
-    try:
-        return _table(y)
-    except TypeError:
-        unique_labels(y)  # raises with a clear message
-        raise
 
+    distinct: np.ndarray
+    place: np.ndarray
+    length: int
+    index: np.ndarray
 
-def _table(y):
-    span = _range(y)
-    if span is not None:
+    @classmethod
+    def of(cls, y):
+        """The table of labels that can be ordered."""
+        span = _range(y)
+        if span is None:
+            distinct, index = np.unique(y, return_inverse=True)
+            return cls(distinct, np.arange(len(distinct)), len(distinct), index.ravel())
         low, high = span
         index = y.astype(np.intp, copy=low != 0)
         if low:
             index -= low
         place = np.flatnonzero(np.bincount(index))
-        return (place + low).astype(y.dtype), place, high - low + 1, index
-    distinct, index = np.unique(y, return_inverse=True)
-    return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
+        return cls((place + low).astype(y.dtype), place, high - low + 1, index)
+
+    def columns(self, classes, dtype=np.intp):
+        """The column of each label (n,), of the classes of the columns."""
+        table = np.zeros(self.length, dtype=dtype)
+        table[self.place] = one_hot(self.distinct, classes).argmax(axis=1)
+        return table.take(self.index)
 
 
 def _range(y):
@@ -321,7 +329,7 @@ def check_class_order(classes, categories=None):
     if len(names) < 3:
         return
     if categories is not None:
-        if [one for one in categories if one in names] != names:
+        if [category for category in categories if category in names] != names:
             raise ValueError(
                 f"The classes have the ordered categories {listed(categories)}, but the columns "
                 f"are read as those of {listed(names)}: put the columns in the order of the "
@@ -381,12 +389,9 @@ def one_hot(y, classes):
 def class_columns(y, classes):
     """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
     try:
-        distinct, place, length, index = _table(y)
+        return LabelTable.of(y).columns(classes)
     except TypeError:  # labels without an order
         return one_hot(y, classes).argmax(axis=1)
-    table = np.zeros(length, dtype=np.intp)
-    table[place] = one_hot(distinct, classes).argmax(axis=1)
-    return table.take(index)
 
 
 def one_hot_rows(column, n_columns):

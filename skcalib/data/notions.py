@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from skcalib._util.messages import is_whole, shown
+from skcalib._util.parameters import check_choice
 from skcalib._util.ties import ranked_classes, top_class
 from skcalib._util.validation import look_up
 
@@ -68,6 +69,13 @@ class Notion:
         return f"{type(self).__name__}({arguments})"
 
 
+class _SeveralProblems(Notion):
+    """Base class of notions whose errors of several problems are averaged or added."""
+
+    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
+        self.reduce = check_choice(reduce, "reduce", choices=("mean", "sum"))
+
+
 class Canonical(Notion):
     """All classes at once: the whole forecast against the whole label, one problem.
 
@@ -93,7 +101,7 @@ class Canonical(Notion):
         return [[f"class {label}" for label in classes]]
 
 
-class Classwise(Notion):
+class Classwise(_SeveralProblems):
     """Each class against the rest: K problems of two columns (rest, class).
 
     Parameters
@@ -115,9 +123,6 @@ class Classwise(Notion):
     [[[0.5, 0.5]], [[0.7, 0.3]], [[0.8, 0.2]]]
     """
 
-    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        self.reduce = _checked_reduction(reduce)
-
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -127,7 +132,7 @@ class Classwise(Notion):
         return [["rest", f"class {label}"] for label in classes]
 
 
-class Cumulative(Notion):
+class Cumulative(_SeveralProblems):
     r"""Ordered classes: whether the class is at most k, K - 1 problems of two columns.
 
     For ordinal labels, such as grades, stages or ratings. The classes are ordered as the columns of
@@ -168,9 +173,6 @@ class Cumulative(Notion):
 
     ordered = True
 
-    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        self.reduce = _checked_reduction(reduce)
-
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -189,7 +191,7 @@ class Cumulative(Notion):
         return [[f"class > {label}", f"class <= {label}"] for label in classes[:-1]]
 
 
-class Multilabel(Notion):
+class Multilabel(_SeveralProblems):
     r"""Several labels per sample: each label against its absence, L problems of two columns.
 
     `y_true` is an indicator matrix (n, L) of 0 and 1, whose rows may have any number of ones.
@@ -212,8 +214,8 @@ class Multilabel(Notion):
     That is valid for any dependence between them, but up to :math:`\sqrt L` times as long as
     needed. So are those of :func:`~skcalib.decision_regret`.
     :func:`~skcalib.kernel_calibration_test` sums over the labels that both samples of a pair have,
-    and :func:`~skcalib.calibration_e_value` averages the e-values of the labels. Functions that
-    need all labels of a sample refuse missing cells.
+    and :func:`~skcalib.significance.calibration_e_value` averages the e-values of the labels.
+    Functions that need all labels of a sample refuse missing cells.
 
     Parameters
     ----------
@@ -237,9 +239,6 @@ class Multilabel(Notion):
     >>> bool(np.isclose(error, np.mean(alone)))
     True
     """
-
-    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
-        self.reduce = _checked_reduction(reduce)
 
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
@@ -357,8 +356,8 @@ class TopK(Notion):
     def _ranks(self, ranked):
         if self.k == ranked.shape[1]:
             return ranked
-        rest = ranked[:, self.k :].sum(axis=1, keepdims=True)
-        return np.hstack([ranked[:, : self.k], rest])
+        remainder = ranked[:, self.k :].sum(axis=1, keepdims=True)
+        return np.hstack([ranked[:, : self.k], remainder])
 
 
 class ClassGroups(Notion):
@@ -404,8 +403,8 @@ class ClassGroups(Notion):
                 f"groups name columns {sorted(members)}, but the forecast has columns 0 to "
                 f"{n_classes - 1}."
             )
-        rest = tuple(k for k in range(n_classes) if k not in members)
-        groups = [*self.groups, rest] if rest else list(self.groups)
+        remainder = tuple(k for k in range(n_classes) if k not in members)
+        groups = [*self.groups, remainder] if remainder else list(self.groups)
         if len(groups) < 2:
             raise ValueError("groups has all classes in one group: its probability is always 1.")
         first, second = (
@@ -415,16 +414,10 @@ class ClassGroups(Notion):
         yield first, second
 
 
-def _checked_reduction(reduce):
-    if not isinstance(reduce, str) or reduce not in ("mean", "sum"):
-        raise ValueError(f"reduce must be 'mean' or 'sum', got {shown(reduce)}.")
-    return reduce
-
-
 def rests_and_classes(array: np.ndarray) -> Iterator[np.ndarray]:
     """For each column the sum of all others, and the column: arrays (n, 2)."""
-    for rest, column in zip(_rest(array).T, array.T, strict=True):
-        yield np.column_stack([rest, column])
+    for others, column in zip(_rest(array).T, array.T, strict=True):
+        yield np.column_stack([others, column])
 
 
 def _above_and_up_to(array):
@@ -503,9 +496,7 @@ def resolve_reduced(
 
     Only "sum" adds: the other choices of "classwise" are means here.
     """
-    if not isinstance(reduce, str) or reduce not in choices:
-        names = ", ".join(map(repr, choices[:-1]))
-        raise ValueError(f"reduce must be {names} or {choices[-1]!r}, got {shown(reduce)}.")
+    check_choice(reduce, "reduce", choices=choices)
     if isinstance(notion, str) and notion == "classwise":
         return Classwise("sum" if reduce == "sum" else "mean")
     if isinstance(notion, str) and notion == "cumulative" and reduce in ("mean", "sum"):

@@ -18,10 +18,10 @@ import numpy as np
 
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import (
-    _check_simplex,
     check_column,
     check_features,
     check_indices,
+    check_simplex,
     drop_zero_weights,
     to_numpy,
     weighted_rows,
@@ -103,12 +103,15 @@ class Problem:
         """The problem (not, label) of each label of an indicator matrix, of its known cells."""
         for score, event in zip(self.forecast.T, self.labels_or_target.T, strict=True):
             rows = np.flatnonzero(~np.isnan(event))
-            pairs = (np.column_stack([1 - one, one])[rows] for one in (score, event))
-            known = replace(self.take(rows), indicator=False, classes=np.arange(2))
-            if known.cluster is not None:
-                known = replace(known, cluster=in_order(known.cluster))
-            forecast, target = pairs
-            yield replace(known, forecast=forecast, labels_or_target=target)
+            known = self.take(rows)
+            yield replace(
+                known,
+                forecast=_not_and_event(score)[rows],
+                labels_or_target=_not_and_event(event)[rows],
+                classes=np.arange(2),
+                indicator=False,
+                cluster=None if known.cluster is None else in_order(known.cluster),
+            )
 
     @property
     def squares(self) -> np.ndarray:
@@ -131,8 +134,8 @@ class Problem:
         if self.cluster is None:
             return self.n_samples
         spread = np.sqrt(np.maximum(self.forecast * (1 - self.forecast), 0.0))
-        rows = self.target - self.forecast, spread, self.weight, self.cluster
-        return max(round(self.n_samples / design_effect(*rows)), 1)
+        effect = design_effect(self.target - self.forecast, spread, self.weight, self.cluster)
+        return max(round(self.n_samples / effect), 1)
 
     def require_order(self, notion: Notion, score: ProperScore | None = None) -> None:
         """Raise if the notion or the score needs the order of the classes, and it is not known.
@@ -185,9 +188,8 @@ class Problem:
             share = count / count.sum()
             count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
         rows = np.repeat(np.arange(len(count)), count)
-        weight = (self.weight / self.count)[rows]
-        arrays = self.forecast[rows], self.labels_or_target[rows], weight
-        return Problem(*arrays, self.classes, categories=self.categories)
+        samples = self.take(rows)
+        return replace(samples, weight=(self.weight / self.count)[rows], square=None, count=None)
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
         """Rows whose samples are divided at random into parts, and the rows of each part."""
@@ -195,23 +197,21 @@ class Problem:
         count = np.ones(len(self.weight)) if self.count is None else self.count
         drawn = rng.multinomial(count.astype(np.int64), np.full(n_parts, 1 / n_parts))
         row, part = np.nonzero(drawn)
-        found, share = self.take(row), drawn[row, part] / count[row]
-        found = replace(
-            found,
-            weight=share * found.weight,
-            square=share * found.squares,
+        parts, share = self.take(row), drawn[row, part] / count[row]
+        parts = replace(
+            parts,
+            weight=share * parts.weight,
+            square=share * parts.squares,
             count=drawn[row, part].astype(np.float64),
         )
-        return found, [np.flatnonzero(part == k) for k in range(n_parts)]
+        return parts, [np.flatnonzero(part == k) for k in range(n_parts)]
 
     def take(self, rows: np.ndarray | slice) -> Problem:
         """The problem of some of the rows."""
-        names = ("square", "count", "votes", "cluster")
-        kept: dict[str, Any] = {name: getattr(self, name) for name in names}
-        kept = {name: None if array is None else array[rows] for name, array in kept.items()}
-        arrays = self.forecast[rows], self.labels_or_target[rows], self.weight[rows]
-        kept |= {"indicator": self.indicator, "categories": self.categories}
-        return Problem(*arrays, self.classes, **kept)
+        names = ("forecast", "labels_or_target", "weight", "square", "count", "votes", "cluster")
+        columns: dict[str, Any] = {name: getattr(self, name) for name in names}
+        columns = {name: array[rows] for name, array in columns.items() if array is not None}
+        return replace(self, losses=None, **columns)
 
 
 @dataclass(frozen=True)
@@ -236,10 +236,20 @@ class ScoredRows:
 
     def problem(self, classes: np.ndarray) -> Problem:
         """The rows as a `Problem` of the columns (not, event) of classes (K,)."""
-        event = self.event.astype(np.float64)
-        forecast, target = (np.column_stack([1 - one, one]) for one in (self.score, event))
-        weight = np.ones(len(event)) if self.weight is None else self.weight
-        return Problem(forecast, target, weight, classes, self.square, self.count, self.losses)
+        return Problem(
+            _not_and_event(self.score),
+            _not_and_event(self.event.astype(np.float64)),
+            np.ones(len(self.event)) if self.weight is None else self.weight,
+            classes,
+            self.square,
+            self.count,
+            self.losses,
+        )
+
+
+def _not_and_event(column):
+    """Columns (n, 2) of the complement of a column (n,), and of itself."""
+    return np.column_stack([1 - column, column])
 
 
 class ForecastSummary:
@@ -265,10 +275,17 @@ class ProblemSummary(ForecastSummary):
 
     def scored(self) -> list[ScoredRows]:
         """The rows of the problem."""
-        one = self.problem
-        event, count = one.target[:, 1] == 1, one.count
-        rows = one.forecast[:, 1], event, one.weight, one.squares, count, one.losses
-        return [ScoredRows(*rows)]
+        problem = self.problem
+        return [
+            ScoredRows(
+                problem.forecast[:, 1],
+                problem.target[:, 1] == 1,
+                problem.weight,
+                problem.squares,
+                problem.count,
+                problem.losses,
+            )
+        ]
 
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:
         """Name of the notion, number of samples, and the classes."""
@@ -326,32 +343,29 @@ def check_problem(
         raise ValueError(f"{name} is missing: pass labels and forecasts.")
     rows = {"y_true": y_true, name: y_proba, "sample_weight": sample_weight, "groups": groups}
     check_indices(**rows)
+    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    columns |= {"name": name, "remedy": remedy}
     if indicator:
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
-        found = indicator_problem(y_true, y_proba, sample_weight, labels, name=name)
-        _check_complete(found, incomplete)
-        return _with_clusters(found, groups, sample_weight, y_true)
-    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    columns |= {"name": name, "remedy": remedy}
-    if soft and has_columns(y_true):
-        found = _soft_problem(y_true, y_proba, sample_weight, columns)
-        if notion is not None:
-            found.require_order(notion)
-        return _with_clusters(found, groups, sample_weight, y_true)
-    y = check_y(y_true)
-    raw = check_features(y_proba, name=name, n_samples=len(y))
-    categories = ordered_categories(y_true)
-    classes = classes_of_columns(y, y_proba, raw.shape[1], categories=categories, **columns)
-    forecast = _check_simplex(raw, name, copy=copy)
-    if not copy:
-        forecast = forecast.view()
-        forecast.flags.writeable = False
-    found = problem_of(y, forecast, classes, sample_weight, groups)
-    found = replace(found, categories=categories)
+        problem = indicator_problem(y_true, y_proba, sample_weight, labels, name=name)
+        _check_complete(problem, incomplete)
+    elif soft and has_columns(y_true):
+        problem = _soft_problem(y_true, y_proba, sample_weight, columns)
+    else:
+        y = check_y(y_true)
+        raw = check_features(y_proba, name=name, n_samples=len(y))
+        categories = ordered_categories(y_true)
+        classes = classes_of_columns(y, y_proba, raw.shape[1], categories=categories, **columns)
+        forecast = check_simplex(raw, name, copy=copy)
+        if not copy:
+            forecast = forecast.view()
+            forecast.flags.writeable = False
+        problem = problem_of(y, forecast, classes, sample_weight)
+        problem = replace(problem, categories=categories)
     if notion is not None:
-        found.require_order(notion)
-    return found
+        problem.require_order(notion)
+    return _with_clusters(problem, groups, sample_weight, len(y_true))
 
 
 def problem_of(
@@ -362,25 +376,20 @@ def problem_of(
     groups: ArrayLike | None = None,
 ) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
-    rows = forecast, class_columns(y, classes)
+    weight, forecast, column = drop_zero_weights(sample_weight, forecast, class_columns(y, classes))
+    problem = Problem(forecast, column, weight, classes)
+    return _with_clusters(problem, groups, sample_weight, len(y))
+
+
+def _with_clusters(problem, groups, sample_weight, n_samples):
+    """The problem with the clusters of its samples, from the labels of all `n_samples`."""
     if groups is None:
-        weight, forecast, column = drop_zero_weights(sample_weight, *rows)
-        return Problem(forecast, column, weight, classes)
-    codes = check_groups(groups, len(y))
-    weight, forecast, column, codes = drop_zero_weights(sample_weight, *rows, codes)
-    return Problem(forecast, column, weight, classes, cluster=number_clusters(codes))
+        return problem
+    codes = check_groups(groups, n_samples)[weighted_rows(sample_weight, n_samples)]
+    return replace(problem, cluster=number_clusters(codes))
 
 
 # --- Labels with several columns ------------------------------------------------------------------
-
-
-def _with_clusters(problem, groups, sample_weight, y_true):
-    """The problem with the clusters of its samples, from their labels."""
-    if groups is None:
-        return problem
-    n_samples = len(y_true)
-    codes = check_groups(groups, n_samples)[weighted_rows(sample_weight, n_samples)]
-    return replace(problem, cluster=number_clusters(codes))
 
 
 def _check_kind(problem, indicator, soft):
@@ -418,13 +427,13 @@ def _soft_problem(y_true, y_proba, sample_weight, columns):
             "the probability of the last)."
         )
     check_not_swapped(raw, votes, name)
-    own = soft_classes(y_true, columns["labels"], target.shape[1])
+    named = soft_classes(y_true, columns["labels"], target.shape[1])
     if columns["labels"] is None and raw.shape[1] > 1:
-        check_order(y_proba, own, name, remedy=None)
-    classes = classes_of_columns(own, y_proba, raw.shape[1], **{**columns, "labels": own})
-    order = [own.tolist().index(label) for label in classes.tolist()]
+        check_order(y_proba, named, name, remedy=None)
+    classes = classes_of_columns(named, y_proba, raw.shape[1], **{**columns, "labels": named})
+    order = [named.tolist().index(label) for label in classes.tolist()]
     weight, forecast, target, votes = drop_zero_weights(
-        sample_weight, _check_simplex(raw, name), target[:, order], votes
+        sample_weight, check_simplex(raw, name), target[:, order], votes
     )
     return Problem(forecast, target, weight, classes, votes=votes)
 

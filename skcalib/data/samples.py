@@ -1,9 +1,9 @@
 """Samples of a notion: their scores in blocks, their problems, and the same from a summary.
 
-`Samples` are for errors of one score at a time. Scores are read in blocks, because a one-hot target
-and the problems of a notion take several times the memory of a binary forecast. `binary_events`
-lists the events that have one calibration curve each. The other functions also take a
-`ForecastSummary` in place of the samples.
+`read_samples` is for errors of one score at a time. Scores are read in blocks, because a one-hot
+target and the problems of a notion take several times the memory of a binary forecast.
+`binary_events` lists the events that have one calibration curve each. The other functions also take
+a `ForecastSummary` in place of the samples.
 """
 
 from __future__ import annotations
@@ -23,9 +23,14 @@ from skcalib._util.validation import (
     check_proba,
     check_weight,
 )
-from skcalib.data.chunks import Chunks, check_chunk_labels
 from skcalib.data.class_columns import classes_of_columns
-from skcalib.data.labels import check_class_order, check_y, one_hot, ordered_categories, table_of
+from skcalib.data.labels import (
+    LabelTable,
+    check_class_order,
+    check_y,
+    ordered_categories,
+    unique_labels,
+)
 from skcalib.data.notions import (
     NOTIONS,
     Auto,
@@ -38,88 +43,35 @@ from skcalib.data.notions import (
 )
 from skcalib.data.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
 
-# --- Samples: rows of any source, read in blocks --------------------------------------------------
+# --- Samples: rows of labels and forecasts, read in blocks ----------------------------------------
 
 
 _BLOCK = 1 << 16  # entries per block, which fits into the cache
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows that are in memory: forecasts (n, columns), and columns (n,) or indicators (n, L).
+class Samples:
+    """Labels and forecasts of a notion in memory, of the samples of positive weight.
 
-    ``weight`` is None for equal weights; rows of weight zero do not count.
+    ``raw`` are forecasts (n, columns), validated as they are read unless ``validated``; ``outcome``
+    are columns (n,) or indicators (n, L). ``weight`` is None for equal weights. Weights are divided
+    by ``scale``, a power of two, so that squares of weights neither overflow nor vanish.
+    ``clustered`` is the `Problem` of these samples if they are in clusters.
     """
 
+    classes: np.ndarray
+    notion: Notion
     raw: np.ndarray
     outcome: np.ndarray
     weight: np.ndarray | None
-    classes: np.ndarray
+    scale: float = 1.0
     validated: bool = False
+    clustered: Problem | None = None
 
     @property
     def n_samples(self) -> int:
         """Number of samples of positive weight."""
         return len(self.raw) if self.weight is None else int(np.count_nonzero(self.weight))
-
-    def blocks(
-        self, notion: Notion, size: int = _BLOCK
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of a notion."""
-        step = max(1, max(size, _BLOCK) // len(self.classes))
-        columns = np.arange(len(self.classes)).astype(self.outcome.dtype)
-        if type(notion) is Canonical and self.raw.shape[1] == 1:
-            columns = columns[1:]  # one score of one event: the column itself
-        for start in range(0, len(self.raw), step):
-            rows = slice(start, start + step)
-            forecast, weight, hit = self._forecast(rows, len(columns)), None, self.outcome[rows]
-            if hit.ndim == 1:
-                hit = (columns[:, None] == hit).T  # far faster than untransposed
-            if self.weight is not None:
-                counts = self.weight[rows] > 0
-                forecast, hit, weight = forecast[counts], hit[counts], self.weight[rows][counts]
-            if len(forecast):
-                both = (forecast, hit) if len(columns) == 1 else _scores(notion, forecast, hit)
-                yield *both, weight
-
-    def columns(self, notion: Notion) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
-        score, event, at = np.empty((0, 0)), np.empty((0, 0)), 0
-        for s, e, _ in self.blocks(notion):
-            if at == 0:
-                shape = (s.shape[1], self.n_samples)
-                score, event = np.empty(shape), np.empty(shape, dtype=bool)
-            score[:, at : at + len(s)], event[:, at : at + len(s)] = s.T, e.T
-            at += len(s)
-        return score, event, None if self.weight is None else self.weight[self.weight > 0]
-
-    def _forecast(self, rows, n_columns):
-        if self.validated:
-            return self.raw[rows]
-        check = check_column if n_columns == 1 else check_proba
-        try:
-            return check(self.raw[rows])
-        except ValueError:
-            check_proba(self.raw)  # raises as well, with the number of the row in the whole array
-            raise
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Labels and forecasts of a notion: in memory, in chunks, or the rows of a summary.
-
-    Weights are divided by ``scale``, a power of two, so that squares of weights neither overflow
-    nor vanish. ``clustered`` is the `Problem` of these samples if they are in clusters.
-    """
-
-    classes: np.ndarray
-    notion: Notion
-    n_samples: int
-    scale: float = 1.0
-    part: Part | None = None
-    chunks: Chunks | None = None
-    sketch_rows: list[ScoredRows] | None = None
-    clustered: Problem | None = None
 
     @property
     def n_independent(self) -> int:
@@ -139,141 +91,173 @@ class Samples:
         name: str = "y_proba",
         remedy: Literal["pos_label", "labels"] | None = "pos_label",
     ) -> Samples:
-        """Arguments of a public function; forecasts are validated as they are read.
-
-        In place of the labels a `Problem`, whose other arguments are ignored, a summary, or samples
-        in chunks.
-        """
-        columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-        if isinstance(y_true, (ForecastSummary, Samples)):
-            refuse_data_of_summary(y_true, y_proba, sample_weight=sample_weight, **columns)
-            return (
-                y_true.per(notion) if isinstance(y_true, Samples) else _of_summary(y_true, notion)
-            )
-        columns |= {"name": name}
+        """Arguments of a public function, or a `Problem` in place of the labels."""
         if isinstance(y_true, Problem) or isinstance(notion, Multilabel):
-            columns |= {"sample_weight": sample_weight}
-            problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
-            if problem.is_incomplete:
-                rows = [
-                    ScoredRows(
-                        one.forecast[:, 1], one.labels_or_target[:, 1] == 1, one.sample_weight
-                    )
-                    for one in problem.of_labels()
-                ]
-                return cls(problem.classes, notion, problem.n_samples, sketch_rows=rows)
-            weight, classes = problem.sample_weight, problem.classes
-            outcome = problem.target == 1 if problem.indicator else problem.outcome
-            weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
-            part = Part(problem.forecast, outcome, weight, classes, validated=True)
-            notion, clustered = notion.for_columns(len(classes)), None
-            if problem.cluster is not None:
-                clustered = problem
-            return cls(classes, notion, part.n_samples, scale, part, clustered=clustered)
+            columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+            return cls.of_problem(check_problem(y_true, y_proba, notion, **columns), notion)
         if y_proba is None:
             raise ValueError(f"{name} is missing: pass labels and forecasts, or a ForecastSketch.")
         check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
         y = check_y(y_true)
         raw = check_features(y_proba, name=name, n_samples=len(y))
-        distinct, place, length, index = table_of(y)
+        try:
+            table = LabelTable.of(y)
+        except TypeError:
+            unique_labels(y)  # raises with a clear message
+            raise
         categories = ordered_categories(y_true)
         classes = classes_of_columns(
-            distinct, y_proba, raw.shape[1], **columns, remedy=remedy, categories=categories
+            table.distinct,
+            y_proba,
+            raw.shape[1],
+            labels=labels,
+            pos_label=pos_label,
+            name=name,
+            remedy=remedy,
+            categories=categories,
         )
         if notion.ordered:
             check_class_order(classes, categories)
-        table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
-        table[place] = one_hot(distinct, classes).argmax(axis=1)
+        outcome = table.columns(classes, np.uint8 if len(classes) <= 256 else np.intp)
         weight, scale = None, 1.0
         if sample_weight is not None:
             weight, scale = _scaled(check_weight(sample_weight, len(y)))
-        part = Part(raw, table.take(index), weight, classes)
-        return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)
+        notion = notion.for_columns(len(classes))
+        return cls(classes, notion, raw, outcome, weight, scale)
 
     @classmethod
-    def of_chunks(cls, chunks: Any, *, labels: ArrayLike) -> Samples:
-        """Chunks ``(y_proba, y)`` or with weights, read again in every pass; one pass now."""
-        classes, source = check_chunk_labels(labels, "Samples.of_chunks"), Chunks(chunks)
-        sizes = source.reduce(_Read(classes, Auto(), 1.0, _size))
-        if not sizes[0]:
-            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
-        return cls(classes, Auto(), sizes[0], float(max(sizes[1])), chunks=source)
+    def of_problem(cls, problem: Problem, notion: Notion) -> Samples:
+        """Samples of a problem without missing cells."""
+        outcome = problem.target == 1 if problem.indicator else problem.outcome
+        weight, scale = problem.sample_weight, 1.0
+        if weight is not None:
+            weight, scale = _scaled(weight.copy())
+        return cls(
+            problem.classes,
+            notion.for_columns(len(problem.classes)),
+            problem.forecast,
+            outcome,
+            weight,
+            scale,
+            validated=True,
+            clustered=None if problem.cluster is None else problem,
+        )
 
     def per(self, notion: Notion) -> Samples:
         """The same under another notion."""
         return replace(self, notion=notion.for_columns(len(self.classes)))
 
-    def total(self, read: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-        """``read(part, notion, *args)``, a tuple, added over all parts."""
-        if self.part is not None:
-            return read(self.part, self.notion, *args)
-        assert self.chunks is not None
-        return self.chunks.reduce(_Read(self.classes, self.notion, self.scale, read, args))
+    def blocks(
+        self, size: int = _BLOCK
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of the notion."""
+        step = max(1, max(size, _BLOCK) // len(self.classes))
+        columns = np.arange(len(self.classes)).astype(self.outcome.dtype)
+        if type(self.notion) is Canonical and self.raw.shape[1] == 1:
+            columns = columns[1:]  # one score of one event: the column itself
+        for start in range(0, len(self.raw), step):
+            rows = slice(start, start + step)
+            forecast, weight, hit = self._forecast(rows, len(columns)), None, self.outcome[rows]
+            if hit.ndim == 1:
+                hit = (columns[:, None] == hit).T  # far faster than untransposed
+            if self.weight is not None:
+                counts = self.weight[rows] > 0
+                forecast, hit, weight = forecast[counts], hit[counts], self.weight[rows][counts]
+            if len(forecast):
+                if len(columns) > 1:
+                    forecast, hit = _scores(self.notion, forecast, hit)
+                yield forecast, hit, weight
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
-        if self.part is not None:
-            return self.part.columns(self.notion)
-        (parts,) = self.total(_listed)
-        score, event, weight = zip(*parts, strict=True)
-        given = None if weight[0] is None else np.concatenate(weight)
-        return np.concatenate(score, axis=1), np.concatenate(event, axis=1), given
+        score, event, at = np.empty((0, 0)), np.empty((0, 0)), 0
+        for s, e, _ in self.blocks():
+            if at == 0:
+                shape = (s.shape[1], self.n_samples)
+                score, event = np.empty(shape), np.empty(shape, dtype=bool)
+            score[:, at : at + len(s)], event[:, at : at + len(s)] = s.T, e.T
+            at += len(s)
+        return score, event, None if self.weight is None else self.weight[self.weight > 0]
 
     def scored(self) -> list[ScoredRows]:
         """The rows of positive weight, for each problem of the notion."""
-        if self.sketch_rows is not None:
-            return self.sketch_rows
-        score, event, weight = self.columns()
-        return [ScoredRows(one, hit, weight) for one, hit in zip(score, event, strict=True)]
+        scores, events, weight = self.columns()
+        pairs = zip(scores, events, strict=True)
+        return [ScoredRows(score, event, weight) for score, event in pairs]
+
+    def _forecast(self, rows, n_columns):
+        if self.validated:
+            return self.raw[rows]
+        check = check_column if n_columns == 1 else check_proba
+        try:
+            return check(self.raw[rows])
+        except ValueError:
+            check_proba(self.raw)  # raises as well, with the number of the row in the whole array
+            raise
+
+
+@dataclass(frozen=True)
+class SketchedSamples:
+    """Rows for each problem of a notion in place of samples, as those of a sketch."""
+
+    classes: np.ndarray
+    notion: Notion
+    n_samples: int
+    sketch_rows: list[ScoredRows]
+    scale: float = 1.0
+    clustered: None = None
+
+    @property
+    def n_independent(self) -> int:
+        """Number of independent samples."""
+        return self.n_samples
+
+    def scored(self) -> list[ScoredRows]:
+        """The rows."""
+        return self.sketch_rows
+
+
+def read_samples(
+    y_true: ArrayLike | Problem | ForecastSummary,
+    y_proba: ArrayLike | None,
+    notion: Notion,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> Samples | SketchedSamples:
+    """Labels and forecasts, or a summary, or labels with missing cells, of one score at a time."""
+    columns: dict[str, Any] = {
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
+    if isinstance(y_true, ForecastSummary):
+        refuse_data_of_summary(y_true, y_proba, **columns)
+        return _of_summary(y_true, notion)
+    if not isinstance(notion, Multilabel):
+        return Samples.of(y_true, y_proba, notion, **columns)
+    problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
+    if not problem.is_incomplete:
+        return Samples.of_problem(problem, notion)
+    rows = [
+        ScoredRows(label.forecast[:, 1], label.labels_or_target[:, 1] == 1, label.sample_weight)
+        for label in problem.of_labels()
+    ]
+    return SketchedSamples(problem.classes, notion, problem.n_samples, rows)
 
 
 def _of_summary(summary, notion):
     """The rows of a summary, which has its own notion."""
-    own, n_samples, classes = summary.summarised_notion()
-    kept = NOTIONS[own]()
+    name, n_samples, classes = summary.summarised_notion()
+    summarised = NOTIONS[name]()
     if isinstance(notion, Auto):
-        notion = kept
-    if type(notion.for_columns(len(classes))) is not type(kept):
+        notion = summarised
+    if type(notion.for_columns(len(classes))) is not type(summarised):
         raise ValueError(
-            f"The {type(summary).__name__} was made for notion={own!r}, got notion="
-            f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
+            f"The {type(summary).__name__} was made for notion={name!r}, got notion="
+            f"{notion!r}: pass notion={name!r} if the function has it, or make another one."
         )
-    return Samples(classes, notion, n_samples, sketch_rows=summary.scored())
-
-
-@dataclass(frozen=True)
-class _Read:
-    """Validates a chunk, and reads its `Part` with weights divided by a power of two."""
-
-    classes: np.ndarray
-    notion: Notion
-    scale: float
-    read: Callable[..., tuple[Any, ...]]
-    args: tuple[Any, ...] = ()
-
-    def __call__(self, number, y_proba, y, sample_weight=None):
-        if sample_weight is not None and not np.any(sample_weight):
-            return None
-        try:
-            rows = y, y_proba, self.notion, sample_weight
-            found = Samples.of(*rows, self.classes, remedy="labels")
-        except ValueError as error:
-            raise ValueError(f"Chunk {number}: {error}") from error
-        part = found.part
-        if part.weight is None:
-            part = replace(part, weight=np.full(len(part.raw), 1.0))
-        part.weight[:] *= found.scale / self.scale
-        return self.read(part, self.notion, *self.args)
-
-
-def _size(part, notion):
-    """Number of samples, and the largest weight."""
-    return part.n_samples, (float(part.weight.max()),)
-
-
-def _listed(part, notion):
-    """The columns of a part, in a list."""
-    return ([part.columns(notion)],)
+    return SketchedSamples(classes, notion, n_samples, summary.scored())
 
 
 def _scaled(weight):
@@ -284,12 +268,12 @@ def _scaled(weight):
 
 
 def refuse_data_of_summary(
-    summary: ForecastSummary | Samples, y_proba: ArrayLike | None, **options: Any
+    summary: ForecastSummary, y_proba: ArrayLike | None, **options: Any
 ) -> None:
     """Raise if forecasts or other data are given beside a summary."""
-    given = [name for name, value in options.items() if value is not None]
-    if y_proba is not None or given:
-        names = ", ".join(["y_proba"] * (y_proba is not None) + given)
+    surplus = [name for name, value in options.items() if value is not None]
+    if y_proba is not None or surplus:
+        names = ", ".join(["y_proba"] * (y_proba is not None) + surplus)
         raise ValueError(
             f"{type(summary).__name__} has forecasts, labels, weights and classes already: "
             f"leave out {names}."
@@ -376,20 +360,24 @@ def named_events(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    *,
     pos_label: Label = None,
     groups: ArrayLike | None = None,
+    **columns: Any,
 ) -> list[tuple[str, Problem]]:
-    """As `binary_events`, for functions that also take a summary in place of the samples."""
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
+    """As `binary_events`, for functions that also take a summary in place of the samples.
+
+    The other keywords are ``sample_weight`` and ``labels``.
+    """
+    columns |= {"pos_label": pos_label}
     if not isinstance(y_true, ForecastSummary):
-        return binary_events(check_problem(*data, groups, incomplete=True), pos_label, notion)
+        problem = check_problem(y_true, y_proba, notion, groups=groups, incomplete=True, **columns)
+        return binary_events(problem, pos_label, notion)
     refuse_groups(groups)
-    found = Samples.of(*data)
-    names = _event_names(found.notion.for_columns(len(found.classes)), found.classes)
-    rows = zip(names, found.scored(), strict=False)
-    return [(name, one.problem(found.classes)) for name, one in rows]
+    samples = read_samples(y_true, y_proba, notion, **columns)
+    names = _event_names(samples.notion.for_columns(len(samples.classes)), samples.classes)
+    events = zip(names, samples.scored(), strict=False)
+    return [(name, rows.problem(samples.classes)) for name, rows in events]
 
 
 # --- One estimate from samples, or from each event of a summary -----------------------------------
@@ -400,23 +388,20 @@ def over_problems(
     y_proba: ArrayLike | None,
     notion: Notion,
     estimate: Callable[[Problem, Notion], float],
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    pos_label: Label = None,
     *,
     soft: bool = False,
     copy: bool = True,
+    **columns: Any,
 ) -> float:
     """An estimate of the samples; of a summary its value for each event, reduced by the notion.
 
-    `copy` is that of `check_problem`.
+    Keywords are those of `check_problem`.
     """
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        problem = check_problem(*data, soft=soft, copy=copy, incomplete=True)
-        return over_labels(problem, notion, estimate)
-    events = named_events(*data)
-    return reduced([estimate(one, Canonical()) for _, one in events], notion)
+        columns |= {"soft": soft, "copy": copy, "incomplete": True}
+        return over_labels(check_problem(y_true, y_proba, notion, **columns), notion, estimate)
+    events = named_events(y_true, y_proba, notion, **columns)
+    return reduced([estimate(problem, Canonical()) for _, problem in events], notion)
 
 
 def over_labels(
@@ -425,7 +410,7 @@ def over_labels(
     """An estimate; where cells of labels are missing, its reduced values for their known cells."""
     if not problem.is_incomplete:
         return estimate(problem, notion)
-    return reduced([estimate(one, Canonical()) for one in problem.of_labels()], notion)
+    return reduced([estimate(label, Canonical()) for label in problem.of_labels()], notion)
 
 
 def reduced(values: Sequence[float], notion: Notion) -> float:
@@ -435,33 +420,29 @@ def reduced(values: Sequence[float], notion: Notion) -> float:
 
 def reduced_fields(kind: type, records: Sequence[Any], notion: Notion) -> Any:
     """A record of this kind with the mean, or the sum, of each field of the records."""
-    names = [one.name for one in fields(kind)]
-    return kind(
-        **{name: reduced([getattr(one, name) for one in records], notion) for name in names}
-    )
+    names = [field.name for field in fields(kind)]
+    columns = {name: [getattr(record, name) for record in records] for name in names}
+    return kind(**{name: reduced(column, notion) for name, column in columns.items()})
 
 
 def only_problem(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    pos_label: Label = None,
-    groups: ArrayLike | None = None,
     *,
     soft: bool = False,
     copy: bool = True,
     incomplete: bool = False,
+    **columns: Any,
 ) -> tuple[Problem, Notion]:
     """The samples and their notion; or the binary problem of a summary, which has one event.
 
-    `copy` and `incomplete` are those of `check_problem`.
+    Keywords are those of `check_problem`.
     """
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
     if not isinstance(y_true, ForecastSummary):
-        return check_problem(*data, soft=soft, copy=copy, incomplete=incomplete), notion
-    events = named_events(*data)
+        columns |= {"soft": soft, "copy": copy, "incomplete": incomplete}
+        return check_problem(y_true, y_proba, notion, **columns), notion
+    events = named_events(y_true, y_proba, notion, **columns)
     if len(events) > 1:
         raise ValueError(
             f"The {type(y_true).__name__} has {len(events)} separate classes, and the dependence "

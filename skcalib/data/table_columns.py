@@ -49,38 +49,48 @@ class Column:
         """Numbers, and times and durations in days, since 1970; nan where they are missing."""
         if self.kind == "number":
             return self.cells
-        found = np.full(len(self.cells), np.nan)
-        if self.kind in ("time", "duration"):
-            found[~self.missing] = self.cells[~self.missing].astype(np.int64) / _DAY
-        return found
+        if self.kind not in ("time", "duration"):
+            return np.full(len(self.cells), np.nan)
+        days = self.cells[~self.missing].astype(np.int64) / _DAY
+        return _in_rows(days, self.missing, np.float64, np.nan)
 
     def texts(self) -> np.ndarray:
         """The values as text (n,); None where they are missing."""
+        cells = self.cells[~self.missing]
         if self.kind == "time":
-            known = times_as_text(self.cells[~self.missing], resolution(self.cells[~self.missing]))
-        else:
-            known = _texts(self.cells[~self.missing].tolist())
-        found = np.full(len(self.cells), None, dtype=object)
-        found[~self.missing] = known
-        return found
+            texts = times_as_text(cells, resolution(cells))
+        else:  # where truth values are among them, a text "True" has quotes
+            cells = cells.tolist()
+            truth = {str(cell) for cell in cells if isinstance(cell, (bool, np.bool_))}
+            texts = [
+                repr(cell) if isinstance(cell, str) and cell in truth else _text(cell)
+                for cell in cells
+            ]
+        return _in_rows(texts, self.missing, object, None)
 
     def in_zone(self, zone: tzinfo | None) -> Column:
         """Times as clocks of another time zone show them."""
         if self.kind != "time" or str(self.zone) == str(zone):
             return self
         if self.zone is None or zone is None:
-            own, other = ("without", "with") if self.zone is None else ("with", "without")
+            now, before = ("without", "with") if self.zone is None else ("with", "without")
             raise ValueError(
-                f"The times of column {self.name!r} are {own} a time zone, but were {other} one "
+                f"The times of column {self.name!r} are {now} a time zone, but were {before} one "
                 "in fit: pass the same kind."
             )
         moved = [
-            np.datetime64(one.replace(tzinfo=self.zone).astimezone(zone).replace(tzinfo=None))
-            for one in self.cells[~self.missing].astype("M8[us]").tolist()
+            np.datetime64(clock.replace(tzinfo=self.zone).astimezone(zone).replace(tzinfo=None))
+            for clock in self.cells[~self.missing].astype("M8[us]").tolist()
         ]
-        cells = self.cells.copy()
-        cells[~self.missing] = moved
+        cells = _in_rows(moved, self.missing, self.cells.dtype, "NaT")
         return Column(self.name, self.kind, cells, self.missing, zone)
+
+
+def _in_rows(values, missing, dtype, fill):
+    """An array with these values in the rows where none is missing."""
+    array = np.full(len(missing), fill, dtype)
+    array[~missing] = values
+    return array
 
 
 def resolution(times: np.ndarray) -> int:
@@ -91,7 +101,7 @@ def resolution(times: np.ndarray) -> int:
 
 def times_as_text(times: np.ndarray, size: int) -> list[str]:
     """Times in ISO format, to the unit of so many microseconds."""
-    unit: Any = next(name for one, name in _UNITS if one <= size)
+    unit: Any = next(name for microseconds, name in _UNITS if microseconds <= size)
     texts = np.datetime_as_string(times.astype("M8[us]"), unit=unit, casting="unsafe").tolist()
     return [text.replace("T", " ") for text in texts]
 
@@ -122,7 +132,7 @@ def read_columns(
     values = as_cells(table)
     named = [f"x{j}" for j in range(values.shape[1])] if names is None else names
     cells = np.ascontiguousarray(values.T)
-    return [read_column(one, name) for name, one in zip(named, cells, strict=True)]
+    return [read_column(column, name) for name, column in zip(named, cells, strict=True)]
 
 
 def names_of_columns(names: Iterable[Any], owner: str = "X") -> list[str]:
@@ -185,25 +195,31 @@ def _of_objects(name, cells, missing, declared):
     types = set(map(type, known))
 
     def all_are(*kinds):
-        return all(issubclass(one, kinds) for one in types)
+        return all(issubclass(kind, kinds) for kind in types)
 
-    if declared and not any(issubclass(one, (list, dict, set, np.ndarray)) for one in types):
+    if declared and not any(issubclass(kind, (list, dict, set, np.ndarray)) for kind in types):
         return Column(name, "category", cells, missing)
     if all_are(Real, Decimal) and bool not in types and not _collapse(known):
-        numbers = np.full(len(cells), np.nan)
-        numbers[~missing] = [float(value) for value in known]
+        numbers = _in_rows([float(value) for value in known], missing, np.float64, np.nan)
         return Column(name, "number", numbers, missing)
     if all_are(timedelta, np.timedelta64, time):
-        return _durations(name, cells, missing, known)
-    is_time = all_are(date, np.datetime64) or all(hasattr(one, "start_time") for one in types)
+        durations = [
+            timedelta(0, value.hour * 3600 + value.minute * 60 + value.second, value.microsecond)
+            if isinstance(value, time)
+            else value
+            for value in known
+        ]
+        return Column(name, "duration", _in_rows(durations, missing, "m8[us]", "NaT"), missing)
+    is_time = all_are(date, np.datetime64) or all(hasattr(kind, "start_time") for kind in types)
     if is_time or (types == {str} and all(map(_ISO_TIME.fullmatch, known))):
-        found = _times(name, cells, missing, known)
-        if is_time or found is not None:
-            return found
+        column = _times(name, cells, missing, known)
+        if is_time or column is not None:
+            return column
     if all_are(Complex) and not all_are(Real):
         return _other(name, cells, "complex numbers")
     scalars = (str, bytes, Real, Decimal, date, time, timedelta, np.generic, UUID)
-    if any(not issubclass(one, scalars) and not _is_period(one) for one in types):
+    periods = ("Interval", "Period")  # of pandas, for numbers or times
+    if any(not issubclass(kind, scalars) and kind.__name__ not in periods for kind in types):
         return _other(name, cells, "lists or other objects")
     return Column(name, "category", cells, missing)
 
@@ -222,17 +238,6 @@ def _collapse(numbers):
 
 def _is_missing(value):
     return np.ndim(value) == 0 and not isinstance(value, (dict, set)) and is_missing(value)
-
-
-def _is_period(kind):
-    """Whether this is a type of pandas for intervals of numbers or times."""
-    return kind.__name__ in ("Interval", "Period")
-
-
-def _texts(values):
-    """Categories as texts. Where truth values are among them, a text "True" has quotes."""
-    truth = {str(value) for value in values if isinstance(value, (bool, np.bool_))}
-    return [repr(one) if isinstance(one, str) and one in truth else _text(one) for one in values]
 
 
 def _text(value):
@@ -262,15 +267,13 @@ def _times(name, cells, missing, known):
         times = [_as_datetime(value) for value in known]
     except ValueError:
         return None
-    zones = {one.tzinfo is None for one in times}
-    if len(zones) == 2:
+    if len({moment.tzinfo is None for moment in times}) == 2:
         return _other(name, cells, "times with and without a time zone")
     zone = times[0].tzinfo
     if zone is not None:
-        times = [one.astimezone(zone).replace(tzinfo=None) for one in times]
-    found = np.full(len(cells), "NaT", dtype="M8[us]")
-    found[~missing] = np.array(times, dtype="M8[us]")
-    return Column(name, "time", found, missing, zone)
+        times = [moment.astimezone(zone).replace(tzinfo=None) for moment in times]
+    rows = _in_rows(np.array(times, dtype="M8[us]"), missing, "M8[us]", "NaT")
+    return Column(name, "time", rows, missing, zone)
 
 
 def _as_datetime(value):
@@ -283,14 +286,3 @@ def _as_datetime(value):
     if isinstance(value, datetime):
         return value
     return datetime(value.year, value.month, value.day)
-
-
-def _durations(name, cells, missing, known):
-    found = np.full(len(cells), "NaT", dtype="m8[us]")
-    found[~missing] = [
-        timedelta(0, one.hour * 3600 + one.minute * 60 + one.second, one.microsecond)
-        if isinstance(one, time)
-        else one
-        for one in known
-    ]
-    return Column(name, "duration", found, missing)

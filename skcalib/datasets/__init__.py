@@ -7,8 +7,13 @@ under the conventions of skcalib: natural logarithm, and the Brier score halved 
 classwise errors of `make_tempered_simplex` for K > 2 have a standard error below .2 %.
 """
 
-from skcalib.datasets.forecasts import make_logistic_scores, make_tempered_simplex, make_widmann
-from skcalib.datasets.grouping import make_grouping_curves, make_grouping_problem
+from skcalib.datasets.forecasts import (
+    make_grouping_curves,
+    make_grouping_problem,
+    make_logistic_scores,
+    make_tempered_simplex,
+    make_widmann,
+)
 
 __all__ = [
     "make_grouping_curves",

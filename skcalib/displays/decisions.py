@@ -36,7 +36,7 @@ from skcalib.data.notions import Canonical, resolve_notion
 from skcalib.data.problem import ForecastSummary, check_sketch
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, by_event, panel_events
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 

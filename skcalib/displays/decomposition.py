@@ -29,7 +29,7 @@ from skcalib.stats.means import MeanInterval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 
 class DecompositionDisplay(Display):

@@ -29,8 +29,12 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Classwise, Cumulative, Multilabel, resolve_notion
 from skcalib.data.problem import ForecastSummary, check_problem
 from skcalib.data.samples import binary_events, named_events
-from skcalib.estimators._base import ClassifierInspector
-from skcalib.estimators._response import held_out_problem, label_proba, name_with_response
+from skcalib.estimators.classifiers import (
+    ClassifierInspector,
+    held_out_problem,
+    label_proba,
+    name_with_response,
+)
 from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve_loss
 
 __all__ = ["Display"]

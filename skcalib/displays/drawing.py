@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from skcalib._util.formatting import class_text, printable
-from skcalib._util.messages import shown
+from skcalib._util.parameters import check_choice
 
 __all__: list[str] = []  # helpers of the displays, none of which is for users
 
@@ -161,7 +161,6 @@ def ends_of(intervals):
 # --- Scales of probabilities that show crowded scores ---------------------------------------------
 
 
-SCALES = ("auto", "linear", "logit", "sqrt")
 _BINS = 40  # of a histogram
 _MARGIN = 0.02  # beyond 0 and 1, as a fraction of the axis, so that both ends are visible
 # Ticks of a square-root scale that stretches 0, and where less fits: in narrow axes, or near 100 %.
@@ -197,8 +196,7 @@ def scale_panels(axes, rows, scale):
     95 % lie below .02, or if displays on the same axes are crowded at different ends, and no score
     is 0 or 1; else "sqrt". A scale requested by name is kept.
     """
-    if scale not in SCALES:
-        raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {shown(scale)}.")
+    check_choice(scale, "scale", choices=("auto", "linear", "logit", "sqrt"))
     rows = rows or [(np.array([0.25, 0.5, 0.75]), np.ones(3))]  # without scores: not crowded
     quantiles = _quantiles(*map(np.concatenate, zip(*rows, strict=True)))
     for ax in axes:

@@ -259,14 +259,14 @@ class EstimationDisplay(Display):
 
     See Also
     --------
-    ece_bias_bound : A bound of that bias for every forecast.
+    skcalib.theory.ece_bias_bound : A bound of that bias for every forecast.
 
     Examples
     --------
     .. plot::
         :alt: Two errors against the sample size: the ECE falls, the root Brier score does not.
 
-        >>> from skcalib import EstimationDisplay
+        >>> from skcalib.displays import EstimationDisplay
         >>> from skcalib.datasets import make_tempered_simplex
         >>> data = make_tempered_simplex(5000, 3, random_state=0)
         >>> display = EstimationDisplay.from_predictions(  # of calibrated forecasts

@@ -14,8 +14,7 @@ from skcalib._util.validation import check_count
 from skcalib.data.problem import ForecastSummary, check_sketch
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, by_event
-from skcalib.grouping._named_groups import take_groups
-from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -31,14 +31,14 @@ from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, binary_problems, unit
-from skcalib.estimators._response import name_with_response
+from skcalib.estimators.classifiers import name_with_response
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.estimator import check_regions
 from skcalib.stats.means import MeanInterval, clopper_pearson
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 __all__ = ["GroupingDiagram", "GroupingDisplay"]
 
@@ -619,7 +619,7 @@ class GroupingDisplay(Display):
         >>> from skcalib.grouping import GroupingLossEstimator
         >>> data = make_grouping_problem(2000, random_state=0)
         >>> estimator = GroupingLossEstimator(partitioner="stump", n_bins=5, random_state=0)
-        >>> estimator = estimator.fit(data.X, data.y, y_proba=data.y_proba)
+        >>> estimator = estimator.fit(data.X, data.y, data.y_proba)
         >>> display = GroupingDisplay.from_grouping_estimator(estimator)
         >>> display.ax_hist_ is None
         True

@@ -63,7 +63,8 @@ class MonitorDisplay:
         :alt: Statistic of a stream with its threshold and the alarms, above the windows.
 
         >>> import numpy as np
-        >>> from skcalib import CalibrationMonitor, MonitorDisplay
+        >>> from skcalib import CalibrationMonitor
+        >>> from skcalib.displays import MonitorDisplay
         >>> rng = np.random.default_rng(0)
         >>> p = rng.uniform(size=6000)
         >>> y = rng.random(6000) < np.where(np.arange(6000) < 3000, p, p**1.5)
@@ -151,7 +152,8 @@ class MonitorDisplay:
 
         Examples
         --------
-        >>> from skcalib import MonitorDisplay, SequentialCalibrationTest
+        >>> from skcalib import SequentialCalibrationTest
+        >>> from skcalib.displays import MonitorDisplay
         >>> test = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7])
         >>> print(MonitorDisplay.from_test(test).ax_.get_ylabel())
         e-value

@@ -20,9 +20,8 @@ from skcalib._util.validation import check_proba
 from skcalib.data.problem import check_problem
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import MAX_PANELS, Display, by_event
-from skcalib.estimators._response import aligned_proba
-from skcalib.estimators.crossfit import CrossFitProba
-from skcalib.estimators.recalibrated import RecalibratedClassifierCV
+from skcalib.estimators.classifiers import aligned_proba
+from skcalib.estimators.recalibrated import CrossFitProba, RecalibratedClassifierCV
 from skcalib.recalibration.fitting import (
     check_fitted_recalibrator,
     fit_recalibrator,

@@ -21,6 +21,7 @@ from skcalib._util.formatting import nonnegative_text
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import (
     CV,
@@ -46,16 +47,17 @@ from skcalib.data.problem import ForecastSummary, check_problem, check_sketch
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, binary_problems, by_event, panel_events
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.errors.isotonic_curve import (
+from skcalib.errors.corp import (
     BANDS,
     IsotonicCurve,
     check_resamples,
     consistency_band,
     spread,
 )
-from skcalib.estimators._response import align_classes, classifier_proba, name_with_response
+from skcalib.estimators.classifiers import align_classes, classifier_proba, name_with_response
 from skcalib.risk_models.summary import summary_of_problem
 from skcalib.smoothers import (
+    SMOOTHERS,
     DirichletKernel,
     IsotonicSmoother,
     QuantileBins,
@@ -63,7 +65,6 @@ from skcalib.smoothers import (
     SplineSmoother,
     UniformBins,
 )
-from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
 from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval
@@ -135,6 +136,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     if band is not None and not (isinstance(band, str) and band in BANDS):
         raise ValueError(
             f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
+            f"{did_you_mean(band, ('auto', *BANDS))}"
         )
     if band is not None:
         check_resamples(n_resamples, confidence_level)
@@ -421,7 +423,7 @@ class ReliabilityDisplay(Display):
 
     See Also
     --------
-    corp_bands : The isotonic curve and its bands as arrays.
+    skcalib.errors.corp_bands : The isotonic curve and its bands as arrays.
 
     Notes
     -----

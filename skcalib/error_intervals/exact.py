@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -56,18 +56,16 @@ class MarkedLabel:
         """From forecasts (n, K) and labels, by column (n,) or as shares (n, K)."""
         rows, total = np.arange(len(weight)), weight.sum()
         hit = np.asarray(label == column if label.ndim == 1 else label[rows, column], float)
-        chance, square = (
-            np.minimum(forecast[rows, column], 1.0),
-            weight**2 if square is None else square,
-        )
+        chance = np.minimum(forecast[rows, column], 1.0)
+        square = weight**2 if square is None else square
         spread = chance * (1 - chance)
         noise = float(square @ spread)
         size = total * float(weight @ spread) / noise if noise > 0 else 0.0
         size = min(size, effective_size(weight, square)) or effective_size(weight, square)
         if cluster is not None:
             values = weight * (hit - chance)
-            sums, own = cluster_sums(values, cluster), float(values @ values)
-            size /= max(float(sums @ sums) / own, 1.0) if own > 0 else 1.0
+            sums, square_sum = cluster_sums(values, cluster), float(values @ values)
+            size /= max(float(sums @ sums) / square_sum, 1.0) if square_sum > 0 else 1.0
         return cls(forecast, column, hit, weight / total, float(size))
 
     @cached_property
@@ -109,21 +107,20 @@ class MarkedLabel:
         The other classes keep their proportions. Forecasts of exactly 0 and 1 stay where the others
         can reach this mean.
         """
-        rest = 1 - self.chance
+        others = 1 - self.chance
         if _LEAST < rate < 1 - _LEAST:
             with np.errstate(divide="ignore"):
                 odds = np.clip(logit(self.chance), -_REACH, _REACH)
-            ends = -3 * _REACH, 3 * _REACH
-            shift = brentq(lambda d: self.share @ expit(odds + d) - rate, *ends)
+            shift = brentq(lambda d: self.share @ expit(odds + d) - rate, -3 * _REACH, 3 * _REACH)
             certain = (np.abs(odds) == _REACH) & (abs(shift) < _REACH / 2)
             chance = np.where(certain, self.chance, expit(odds + shift))
         else:
-            chance = np.full(len(rest), np.rint(rate))
+            chance = np.full(len(others), np.rint(rate))
         left, even = 1 - chance, (1 - chance)[:, None] / (self.forecast.shape[1] - 1)
-        scaled = self.forecast * (left / np.where(rest > 0, rest, 1.0))[:, None]
-        found = np.where(rest[:, None] > 0, scaled, even)
-        found[np.arange(len(found)), self.column] = chance
-        return found
+        scaled = self.forecast * (left / np.where(others > 0, others, 1.0))[:, None]
+        moved = np.where(others[:, None] > 0, scaled, even)
+        moved[np.arange(len(moved)), self.column] = chance
+        return moved
 
     def error(self, score: ProperScore, rate: float) -> float:
         """Mean divergence of the forecasts moved to a mean from the forecasts."""
@@ -138,23 +135,28 @@ class MarkedLabel:
         return 0.0 if rate == self.means[0] else float(score.divergence(c, s)[0])
 
 
-def few_labels(
-    forecast: np.ndarray, label: np.ndarray, *rest: Any, cell: np.ndarray | None = None
+def rarest_label(
+    forecast: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
+    *,
+    cell: np.ndarray | None = None,
 ) -> tuple[MarkedLabel, float]:
     """The `MarkedLabel` whose limits are best, and the least number of events or wrong predictions.
 
     For two classes the mark is the event unless less than half as many wrong predictions are
-    expected. With cells (n,) it is the same class in all samples of a cell. `rest` are the weights
-    and, where they are given, the `square` and `cluster` of `MarkedLabel.of`.
+    expected. With cells (n,) it is the same class in all samples of a cell.
     """
     top = forecast.argmax(axis=1)
     if cell is not None:
-        sums = [np.bincount(cell, rest[0] * column) for column in forecast.T]
+        sums = [np.bincount(cell, weight * column) for column in forecast.T]
         top = np.argmax(sums, axis=0)[cell]
-    wrong = MarkedLabel.of(forecast, label, top, *rest)
+    wrong = MarkedLabel.of(forecast, label, top, weight, square, cluster)
     if forecast.shape[1] > 2:
         return wrong, wrong.fewest
-    event = MarkedLabel.of(forecast, label, np.ones_like(top), *rest)
+    event = MarkedLabel.of(forecast, label, np.ones_like(top), weight, square, cluster)
     best = wrong if event.numbers[0] > 2 * wrong.numbers[0] else event
     return best, min(wrong.fewest, event.fewest)
 
@@ -173,6 +175,6 @@ def exact_limits(
     """
     low, level = 0.0, 1 - (1 - confidence_level) / len(marks)
     if isinstance(score, (Brier, LogLoss)):
-        low = share * sum(one.least(score, one.nearest(level)) for one in marks)
-    ends = [[one.error(score, rate) for rate in one.rates(confidence_level)] for one in marks]
+        low = share * sum(mark.least(score, mark.nearest(level)) for mark in marks)
+    ends = [[mark.error(score, rate) for rate in mark.rates(confidence_level)] for mark in marks]
     return low, share * sum(map(max, ends))

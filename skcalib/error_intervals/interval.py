@@ -12,21 +12,29 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import number_of, shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib._util.validation import check_count, meant
+from skcalib._util.validation import check_count
 from skcalib.data.notions import Multilabel
 from skcalib.data.problem import ForecastSummary, LabelsLike, check_problem
 from skcalib.data.samples import reduced, refuse_groups
 from skcalib.error_intervals.quantities import QUANTITIES, by
-from skcalib.error_intervals.question import ErrorInterval, Question, all_options, unwrap
-from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
+from skcalib.error_intervals.request import (
+    ErrorInterval,
+    IntervalRequest,
+    all_options,
+    bootstrap,
+    jackknife,
+    subsampling,
+    unwrap,
+)
 from skcalib.errors.binned import calibration_error, resolve_norm
-from skcalib.errors.density import kde_calibration_error
+from skcalib.errors.smooth import kde_calibration_error
 
 #: Public names of metrics -> functions with their options.
-METRICS = {name: one.metric for name, one in by("name").items()}
+METRICS = {name: quantity.metric for name, quantity in by("name").items()}
 #: The method that "auto" selects for each function.
-INTERVALS = {one.function: one.interval for one in QUANTITIES}
+INTERVALS = {quantity.function: quantity.interval for quantity in QUANTITIES}
 RESAMPLING = {"jackknife": jackknife, "subsampling": subsampling, "bootstrap": bootstrap}
 METHODS = ("auto", "delta", *RESAMPLING)
 
@@ -180,25 +188,39 @@ def calibration_error_interval(
         )
     n_resamples = check_count(n_resamples, "n_resamples")
     function, keywords = unwrap(_check_metric(metric), kwargs)
-    data: dict[str, Any] = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
-    data |= {"labels": labels, "pos_label": pos_label}
+    samples: dict[str, Any] = {
+        "y_true": y_true,
+        "y_proba": y_proba,
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
     if isinstance(keywords.get("notion"), Multilabel):
-        given = y_true, y_proba, keywords["notion"], sample_weight, labels, pos_label, groups
-        matrix = check_problem(*given, incomplete=True)
+        matrix = check_problem(**samples, notion=keywords["notion"], groups=groups, incomplete=True)
         if matrix.is_incomplete:
             run: dict[str, Any] = {"confidence_level": confidence_level, "method": method}
             run |= {"n_resamples": n_resamples, "random_state": random_state, "n_jobs": n_jobs}
             return _over_labels(matrix, function, keywords, run)
     known, problem = function in INTERVALS, None
     if groups is not None:
-        problem = _check_clusters(data, groups)
+        if isinstance(y_true, ForecastSummary):
+            refuse_groups(groups)
+        problem = check_problem(**samples, groups=groups)
         if known:
-            data = dict.fromkeys(data) | {"y_true": problem, "y_proba": problem.forecast}
-    options = all_options(function, data, keywords) if known else None
-    how = confidence_level, n_resamples, check_random_state(random_state), n_jobs
-    question = Question(function, options, keywords, data, *how, problem)
+            samples = dict.fromkeys(samples) | {"y_true": problem, "y_proba": problem.forecast}
+    request = IntervalRequest(
+        metric=function,
+        options=all_options(function, samples, keywords) if known else None,
+        keywords=keywords,
+        samples=samples,
+        confidence_level=confidence_level,
+        n_resamples=n_resamples,
+        rng=check_random_state(random_state),
+        n_jobs=n_jobs,
+        validated=problem,
+    )
     if method in RESAMPLING:
-        return RESAMPLING[method](question)
+        return RESAMPLING[method](request)
     if not known:
         if function is kde_calibration_error:
             raise ValueError(
@@ -211,17 +233,9 @@ def calibration_error_interval(
                 "method='delta' needs a metric of the library, whose standard error is known: use "
                 "'jackknife'."
             )
-        return jackknife(question)
-    answer = INTERVALS[function](question)
-    return answer if method == "auto" else _by_delta_method(answer, question.normal_level)
-
-
-def _check_clusters(data, groups):
-    """The `Problem` of the samples and their clusters."""
-    if isinstance(data["y_true"], ForecastSummary):
-        refuse_groups(groups)
-    given = dict(data)
-    return check_problem(given.pop("y_true"), given.pop("y_proba"), groups=groups, **given)
+        return jackknife(request)
+    answer = INTERVALS[function](request)
+    return answer if method == "auto" else _by_delta_method(answer, request.normal_level)
 
 
 def _over_labels(matrix, function, keywords, run):
@@ -230,17 +244,17 @@ def _over_labels(matrix, function, keywords, run):
     The labels have different samples. Their limits are combined as their errors are, which is valid
     for any dependence between the labels.
     """
-    notion, own = keywords["notion"], keywords | {"notion": "canonical"}
-    found = [
-        calibration_error_interval(one, one.forecast, metric=function, **run, **own)
-        for one in matrix.of_labels()
+    notion, of_label = keywords["notion"], keywords | {"notion": "canonical"}
+    intervals = [
+        calibration_error_interval(label, label.forecast, metric=function, **run, **of_label)
+        for label in matrix.of_labels()
     ]
     power = 1.0
     if function is calibration_error and not keywords.get("squared", False):
         power = resolve_norm(keywords.get("norm", "l1"))
 
     def combined(name):
-        values = np.array([getattr(one, name) for one in found])
+        values = np.array([getattr(interval, name) for interval in intervals])
         if power == np.inf:
             return float(values.max())
         return reduced(values**power, notion) ** (1 / power)
@@ -249,7 +263,8 @@ def _over_labels(matrix, function, keywords, run):
     values = {name: combined(name) for name in names}
     if function in INTERVALS:
         values["estimate"] = number_of(function(matrix, matrix.forecast, **keywords), "metric")
-    first, invalid = found[0], [one.reason for one in found if not one.valid]
+    first = intervals[0]
+    invalid = [interval.reason for interval in intervals if not interval.valid]
     reason = "labels have different known cells, so their limits are combined, for any dependence"
     return replace(
         first,
@@ -269,7 +284,8 @@ def _check_metric(metric):
         return METRICS[metric]
     names = ", ".join(map(repr, METRICS))
     raise ValueError(
-        f"metric must be one of {names} or a function, got {shown(metric)}.{meant(metric, METRICS)}"
+        f"metric must be one of {names} or a function, got {shown(metric)}."
+        f"{did_you_mean(metric, METRICS)}"
     )
 
 

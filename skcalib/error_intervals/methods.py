@@ -1,50 +1,64 @@
-"""The interval method of each metric of the library."""
+"""The interval method of each metric of the library, and the laws that it uses."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix, diags
 from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from skcalib._util.validation import look_up
-from skcalib.data.clusters import effective_size
-from skcalib.data.notions import resolve_notion, resolve_reduced
-from skcalib.error_intervals._norms import (
-    NEGLIGIBLE,
-    Gaps,
-    absolute_gaps,
-    distance_quantiles,
-    embedding_at,
-    few_limits,
-    kernel_problem,
-    largest_difference,
-    largest_gap,
-    n_thresholds,
-    residual_kernel,
-    score_gaps,
-    squared_block_norm,
-    squared_embedding_norm,
-    squared_gaps,
-    squared_location_norm,
-)
-from skcalib.error_intervals.exact import FEW_REASON
+from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
+from skcalib.data.notions import Canonical, Notion, resolve_notion, resolve_reduced
+from skcalib.data.problem import ForecastSummary, Problem, check_problem
+from skcalib.data.samples import Samples, only_problem
+from skcalib.error_intervals.exact import FEW_REASON, is_few, rarest_label
 from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
-from skcalib.error_intervals.resampling import jackknife
-from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
-from skcalib.errors.binned import resolve_norm
+from skcalib.error_intervals.request import jackknife
+from skcalib.errors.binned import (
+    DISTANCES,
+    bin_numbers,
+    cells_for,
+    check_bins,
+    quantile_edges,
+    resolve_norm,
+)
 from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
-from skcalib.errors.kernel import block_estimates, takes_blocks
+from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
+from skcalib.errors.kernel import (
+    MANY,
+    Embedding,
+    ResidualKernel,
+    block_estimates,
+    check_components,
+    check_locations,
+    check_pairs,
+    one_problem,
+    random_blocks,
+    resolve_kernel,
+    takes_blocks,
+)
 from skcalib.errors.logistic import index_of_solved
-from skcalib.errors.simplex import DISTANCES, cells_for
-from skcalib.proper.proper_terms import solve_notion
-from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
+from skcalib.proper.proper import solve_notion
+from skcalib.scores import (
+    Brier,
+    Divergence,
+    Lp,
+    ProperScore,
+    TotalVariation,
+    resolve_loss,
+    weighted_quantile,
+)
 from skcalib.stats.means import mean_interval, mean_loss_interval
+from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from skcalib.error_intervals.question import ErrorInterval, Question
+    from skcalib.error_intervals.request import ErrorInterval, IntervalRequest
+    from skcalib.kernels import Kernel
 
 NOISY: dict[str, Any] = {
     "valid": False,
@@ -77,50 +91,17 @@ BENT = (
     "noise biases absolute differences upward by up to {:.1f} standard errors: the lower limit "
     "allows for this bias, the upper one for none"
 )
-
-
-def binned(question: Question) -> ErrorInterval:
-    """Interval of `calibration_error`."""
-    options = dict(question.options)
-    options["notion"] = resolve_reduced(options["notion"], options["reduce"])
-    p = resolve_norm(options["norm"])
-    if p not in (1, 2, np.inf):
-        return _between_norms(question, p)
-    gaps = score_gaps(options)
-    ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
-    if p == np.inf:
-        return _with_few(question, _largest(question, gaps), gaps, p)
-    if p == 1:
-        target = BINNED.format("mean absolute distance")
-        return _with_few(question, _absolute(question, gaps, target, ceiling), gaps, 1)
-    rooted = not options["squared"]
-    target = BINNED.format(("root of the " if rooted else "") + "mean squared distance")
-    usual = _squared(question, gaps, target, ceiling, rooted=rooted)
-    return _with_few(question, usual, gaps, 2, rooted=rooted)
-
-
-def _with_few(question, usual, gaps, power, *, rooted=False, whole=False):
-    """Exact limits where events are few; the upper one is at least that of the other interval."""
-    limits = few_limits(gaps, question.normal_level, power, whole)
-    if limits is None:
-        return usual
-    low, high = np.sqrt(limits) if rooted else limits
-    if np.isfinite(usual.standard_error):
-        high = max(high, usual.high)
-    error = _error_of(low, high, question.confidence_level)
-    return question.answer(low, high, error, target=usual.target, **FEW)
-
-
-def _between_norms(question, p):
-    """Limits of a norm from the nearest ones that have intervals: it grows with its power."""
-    lower, upper = (
-        binned(replace(question, options=dict(question.options, norm=norm)))
-        for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
-    )
-    low, high = lower.low, upper.high
-    flags = {"conservative": True, "reason": BETWEEN, "method": "limits of norms"}
-    flags["target"] = BINNED.format(f"distance in the norm of power {p:g}")
-    return question.answer(low, high, _error_of(low, high, question.confidence_level), **flags)
+#: Gaps of at least this many standard errors have a known sign.
+CLEAR = 3.0
+#: Biases of up to this many standard errors have a negligible effect on coverage.
+NEGLIGIBLE = 0.2
+#: Distances that differ by this many standard errors of one of them are not both the largest.
+CLEAR_CUMULATIVE = 4.0
+_POINTS = 300  # thresholds of all problems together
+_FEWEST = 40  # thresholds of a problem
+_ROWS = 600  # from which the spectrum of the noise is computed
+_DENSE = 1200  # most cells for which the covariance is computed as a dense matrix
+_ROWS_OF_GAPS = 2000  # samples at a time
 
 
 def _error_of(low, high, confidence_level):
@@ -128,22 +109,348 @@ def _error_of(low, high, confidence_level):
     return (high - low) / (2 * float(normal.isf((1 - confidence_level) / 2)))
 
 
-def simplex(question: Question) -> ErrorInterval:
+def _inverted(request, norm, target, ceiling, *, rooted=False):
+    """Test inversion on the laws of a squared norm; limits of a root are roots of the limits."""
+    if not norm.noise2 > 0:
+        return request.nothing_varies(target=target, ceiling=ceiling)
+    low, high = norm.interval(request.normal_level)
+    error = norm.standard_error
+    if rooted:
+        low, high = np.sqrt(low), np.sqrt(high)
+        error = _error_of(low, high, request.confidence_level)
+    flags = {"method": INVERSION, "target": target, "ceiling": ceiling, **_margin(norm, low)}
+    return request.answer(low, high, error, **flags)
+
+
+def _margin(norm, low):
+    """Flags of an interval whose spread has a margin."""
+    if low > 0 and norm.padding > PADDED:
+        return {"conservative": True, "reason": MARGIN.format(norm.padding)}
+    return {}
+
+
+def _both_sides(request, low, high, error, *, bias, target, ceiling):
+    """Limits of an absolute value: the lower one allows for all of a bias, the upper one for none.
+
+    Biases that have an effect on coverage are stated.
+    """
+    flags = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
+    if bias > NEGLIGIBLE * error:
+        size = bias / error if error > 0 else np.inf
+        flags |= {"conservative": True, "reason": BENT.format(size)}
+    return request.answer(low, high, error, **flags)
+
+
+# --- Gaps of cells --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Mean residuals of the cells of one or several columns.
+
+    ``cell`` (P, n) has for each column the cell of each sample; cells are numbered consecutively
+    over all columns. ``share`` (M,) and ``column`` (M,) are the share and the number of the column
+    of each cell. ``event`` (P, n) are the labels or their means. ``weight`` (n,) sums to one.
+    ``root`` (n,) are the roots of the sums of squared weights of the samples of each row, which are
+    the weights where a row is one sample. With a ``cluster`` (n,) sums over clusters replace the
+    contributions and influences of single samples, (G, ...) instead of (n, ...).
+    """
+
+    cell: np.ndarray
+    score: np.ndarray
+    event: np.ndarray
+    weight: np.ndarray
+    root: np.ndarray
+    share: np.ndarray
+    column: np.ndarray
+    cluster: np.ndarray | None = None
+
+    @classmethod
+    def of_columns(cls, cells, score, event, weight, share, square=None, cluster=None):
+        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,)."""
+        numbered, column = [], []
+        for j, of_column in enumerate(cells):
+            distinct, index = np.unique(of_column, return_inverse=True)
+            numbered.append(index.ravel() + len(column))
+            column += [j] * len(distinct)
+        n_samples = np.shape(score)[1]
+        mass = n_samples if weight is None else weight.sum()
+        weight = np.full(n_samples, 1 / n_samples) if weight is None else weight / mass
+        root = weight if square is None else np.sqrt(square) / mass
+        column = np.array(column)
+        share = np.asarray(share)[column]
+        return cls(np.array(numbered), score, event, weight, root, share, column, cluster)
+
+    @classmethod
+    def of_scores(cls, options):
+        """Those of the bins of `calibration_error`, from all its arguments."""
+        names = "y_true", "y_proba", "notion", "sample_weight", "labels", "pos_label"
+        arguments, problem = {name: options[name] for name in names}, options["y_true"]
+        if isinstance(problem, ForecastSummary):
+            rows, _ = only_problem(**arguments)
+            score, event = rows.forecast[None, :, 1], rows.target[None, :, 1]
+            weight, square, count, share = rows.weight, rows.square, rows.count, np.ones(1)
+            n_samples, binned = rows.n_samples, score
+        else:
+            samples = Samples.of(**arguments)
+            score, event, weight = binned, _, _ = samples.columns()
+            n_samples, square, count = samples.n_independent, None, None
+            if isinstance(samples.notion, PredictedClass):
+                predicted = score.any(axis=1)
+                score, event = score[predicted], event[predicted]
+                binned = [values[values > 0] for values in score]
+            share = np.full(len(score), 1 / len(score) if samples.notion.reduce == "mean" else 1.0)
+        bins = check_bins(options["n_bins"], options["strategy"], n_samples)
+        edges = [quantile_edges(s, bins, count) if isinstance(bins, int) else bins for s in binned]
+        cells = [bin_numbers(s, e) for s, e in zip(score, edges, strict=True)]
+        cluster = problem.cluster if isinstance(problem, Problem) else None
+        return cls.of_columns(cells, score, event, weight, share, square, cluster)
+
+    @cached_property
+    def residual(self):
+        """Label - score, (P, n)."""
+        return self.event - self.score
+
+    @property
+    def n_cells(self):
+        """Number of cells of all columns."""
+        return len(self.column)
+
+    def sum(self, values):
+        """Sums over the cells of values (P, n)."""
+        return np.bincount(self.cell.ravel(), np.ravel(values), self.n_cells)
+
+    def mass(self):
+        """Share of the weight in each cell; one in every column."""
+        return self.sum(np.broadcast_to(self.weight, self.cell.shape))
+
+    def gap(self):
+        """Mean residual of each cell."""
+        return self.sum(self.weight * self.residual) / self.mass()
+
+    def inverse_size(self):
+        """Sum of w^2 over the square of the sum of w in each cell; of clusters if there are any."""
+        if self.cluster is None:
+            return self.inverse_count()
+        pieces = cluster_sums(
+            self._sparse(np.broadcast_to(self.weight, self.cell.shape)), self.cluster
+        )
+        return np.asarray(pieces.multiply(pieces).sum(axis=0)).ravel() / self.mass() ** 2
+
+    def inverse_count(self):
+        """Sum of w^2 of the samples over the square of the sum of w in each cell."""
+        return self.sum(np.broadcast_to(self.root**2, self.cell.shape)) / self.mass() ** 2
+
+    def inflation(self):
+        """Factor of variances for the centring of few clusters; 1 for independent samples."""
+        if self.cluster is None:
+            return 1.0
+        return inflation(independent_size(self.weight, cluster=self.cluster))
+
+    def contributions(self):
+        """Sparse (n, M): contribution of each sample to the error of each gap.
+
+        The products of its columns are the covariance of the gaps, and its squares sum to their
+        unbiased variance. The only sample of a cell contributes nothing.
+        """
+        inverse = self.inverse_size()
+        several = inverse < 1 - 1e-9
+        factor = np.where(several, 1 / np.sqrt(np.where(several, 1 - inverse, 1.0)), 0.0)
+        centred = self.residual - self.gap()[self.cell]
+        values = self._sparse(self.root * centred * (factor / self.mass())[self.cell])
+        return cluster_sums(values, self.cluster)
+
+    def rows(self):
+        """Sparse (n, M): root times residual of each sample in its cells."""
+        return cluster_sums(self._sparse(self.root * self.residual), self.cluster)
+
+    def _sparse(self, values):
+        n_columns, n_samples = self.cell.shape
+        starts = n_columns * np.arange(n_samples + 1)
+        shape = (n_samples, self.n_cells)
+        return csr_matrix((values.T.ravel(), self.cell.T.ravel(), starts), shape=shape)
+
+    def influence(self, slope, value):
+        """Influence of each sample or cluster on sum_c share p f(gap); slopes f', values f."""
+        centred = self.residual - self.gap()[self.cell]
+        inside = (self.share * slope)[self.cell] * centred
+        between = np.sum((self.share * value)[self.cell], axis=0)
+        total = np.sum(inside, axis=0) + between
+        influence = cluster_sums(self.root * (total - self.weight @ total), self.cluster)
+        return influence * np.sqrt(self.inflation())
+
+    def variance(self, contributions, *, smooth=False):
+        """Variance of each gap, at least that of labels drawn from the forecasts.
+
+        A few labels that are equal by chance have no sample variance, which is not evidence of
+        certainty. The only sample of a cell gets 1/4, the largest variance of a label. ``smooth``
+        gives each cell at least the variance with one more event and one more non-event; this is
+        needed if the result depends on a single gap.
+        """
+        variance = np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel()
+        mass = self.mass()
+        size = np.abs(self.residual)  # of y - s with y in {0, 1}, so that s (1 - s) is:
+        drawn = self.sum(self.root**2 * size * (1 - size)) / mass**2
+        variance = np.where(self.inverse_size() < 1 - 1e-9, np.maximum(variance, drawn), 0.25)
+        if not smooth:
+            return variance
+        cases = 1 / self.inverse_count()
+        rate = (cases * self.sum(self.weight * (self.residual > 0)) / mass + 1) / (cases + 2)
+        return np.maximum(variance, rate * (1 - rate) / (cases + 2))
+
+    def sizes(self):
+        """Absolute gaps, their standard errors, and the degrees of freedom of Student's t."""
+        spread = np.sqrt(self.variance(self.contributions(), smooth=True))
+        return np.abs(self.gap()), spread, np.maximum(1 / self.inverse_size() - 1, 1.0)
+
+
+def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
+    """Normal vectors (n_draws, M) with the covariance of the columns of `contributions` (n, M).
+
+    With `total` (M,) and `weight` (n,), their products are subtracted from the columns first.
+    """
+    n_samples, n_cells = contributions.shape
+    if n_cells <= _DENSE:
+        matrix = covariance(contributions)
+        if weight is not None:
+            cross = np.outer(contributions.T @ weight, total)
+            matrix += np.outer(total, total) * (weight @ weight) - cross - cross.T
+        values, vectors = np.linalg.eigh(matrix)
+        # The symmetric root: unlike eigenvectors it does not depend on rounding.
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        return rng.standard_normal((n_draws, n_cells)) @ root
+    draws = np.zeros((n_cells, n_draws))
+    for start in range(0, n_samples, _ROWS_OF_GAPS):
+        rows = contributions[start : start + _ROWS_OF_GAPS]
+        noise = rng.standard_normal((rows.shape[0], n_draws))
+        draws += rows.T @ noise
+        if weight is not None:
+            draws -= np.outer(total, weight[start : start + _ROWS_OF_GAPS] @ noise)
+    return draws.T
+
+
+def covariance(contributions):
+    """The products of the columns of `contributions`, dense."""
+    return (contributions.T @ contributions).toarray()
+
+
+def _with_few(request, usual, gaps, power, *, rooted=False, whole=False):
+    """Exact limits where events are few; the upper one is at least that of the other interval."""
+    limits = few_limits(gaps, request.normal_level, power, whole)
+    if limits is None:
+        return usual
+    low, high = np.sqrt(limits) if rooted else limits
+    if np.isfinite(usual.standard_error):
+        high = max(high, usual.high)
+    error = _error_of(low, high, request.confidence_level)
+    return request.answer(low, high, error, target=usual.target, **FEW)
+
+
+def few_limits(gaps, confidence_level, power, whole):
+    """Exact limits (low, high) of an error where events are few; None where they are not.
+
+    The error is the sum of share times mass times |gap|^power, the largest |gap|, or with the power
+    0 the sum of the largest cumulative differences. With `whole` the columns are the classes of one
+    problem, else each is a problem. Classes of a cell are marked alike, so the mean gap of all
+    cells with one sign each is at most the error. The sign of a cumulative difference changes once:
+    it is at least a third of this mean.
+    """
+    if whole:
+        problems = [(gaps.score.T, gaps.event.T, gaps.cell[0])]
+    else:
+        pairs = [np.stack([1 - values, values], axis=2) for values in (gaps.score, gaps.event)]
+        problems = list(zip(*pairs, gaps.cell, strict=True))
+    rows = {"weight": gaps.weight, "square": gaps.root**2, "cluster": gaps.cluster}
+    marked = [rarest_label(s, y, **rows, cell=cell - cell.min()) for s, y, cell in problems]
+    marks, numbers = zip(*marked, strict=True)
+    if not is_few(numbers):
+        return None
+    level = 1 - (1 - confidence_level) / len(marks)
+    distance = np.array([abs(mark.nearest(level) - mark.means[0]) for mark in marks])
+    ends = []
+    for mark in marks:  # moved to the limit that is farther from the mean forecast
+        rates, mean = mark.rates(confidence_level), mark.means[0]
+        ends.append(mark.moved(max(rates, key=lambda rate, mean=mean: abs(rate - mean))).T)
+    gap = replace(gaps, event=ends[0] if whole else np.array([end[1] for end in ends])).gap()
+    size, mass = np.abs(gap), gaps.mass()
+    share = gaps.share[np.searchsorted(gaps.column, np.arange(len(gaps.cell)))]
+    if whole:  # the other classes share the distance of the marked one
+        distance = np.append(distance, np.full(len(share) - 1, distance / (len(share) - 1)))
+    if power == np.inf:
+        return float(distance.max()), float(size.max())
+    if power == 0:
+        turned = [np.ptp(mark.column) > 0 for mark in marks]
+        curves = [np.cumsum((mass * gap)[gaps.column == j]) for j in range(len(share))]
+        high = share @ [np.abs(curve).max() for curve in curves]
+        return float(share @ np.where(turned, distance / 3, distance)), float(high)
+    return float(share @ distance**power), float((gaps.share * mass) @ size**power)
+
+
+# --- Binned errors --------------------------------------------------------------------------------
+
+
+def binned(request: IntervalRequest) -> ErrorInterval:
+    """Interval of `calibration_error`."""
+    options = dict(request.options)
+    options["notion"] = resolve_reduced(options["notion"], options["reduce"])
+    p = resolve_norm(options["norm"])
+    if p not in (1, 2, np.inf):
+        return _between_norms(request, p)
+    gaps = Gaps.of_scores(options)
+    ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
+    rooted = p == 2 and not options["squared"]
+    if p == np.inf:
+        usual = _largest(request, gaps)
+    elif p == 1:
+        usual = _absolute(request, gaps, BINNED.format("mean absolute distance"), ceiling)
+    else:
+        target = BINNED.format(("root of the " if rooted else "") + "mean squared distance")
+        norm = squared_gaps(gaps, request.n_resamples, request.rng)
+        usual = _inverted(request, norm, target, ceiling, rooted=rooted)
+    return _with_few(request, usual, gaps, p, rooted=rooted)
+
+
+def _between_norms(request, p):
+    """Limits of a norm from the nearest ones that have intervals: it grows with its power."""
+    lower, upper = (
+        binned(replace(request, options=dict(request.options, norm=norm)))
+        for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
+    )
+    return request.answer(
+        lower.low,
+        upper.high,
+        _error_of(lower.low, upper.high, request.confidence_level),
+        method="limits of norms",
+        target=BINNED.format(f"distance in the norm of power {p:g}"),
+        conservative=True,
+        reason=BETWEEN,
+    )
+
+
+def simplex(request: IntervalRequest) -> ErrorInterval:
     """Interval of `simplex_calibration_error`."""
-    options, problem = question.options, question.problem()
+    options, problem = request.options, request.problem()
     cells = cells_for(problem, options["bins"])
     cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
-    columns = problem.forecast.T, problem.target.T
-    halved = 0.5 if len(columns[0]) == 2 else 1.0
-    kind, share = _distance_kind(options["distance"], halved)
+    n_classes = problem.forecast.shape[1]
+    kind, share = _distance_kind(options["distance"], 0.5 if n_classes == 2 else 1.0)
     if kind is None:
-        return jackknife(question, at_zero=True)
-    shares, rest = [share] * len(columns[0]), {"cluster": problem.cluster}
-    gaps = Gaps.of_columns([cells] * len(shares), *columns, problem.weight, shares, **rest)
+        return jackknife(request, at_zero=True)
+    gaps = Gaps.of_columns(
+        [cells] * n_classes,
+        problem.forecast.T,
+        problem.target.T,
+        problem.weight,
+        [share] * n_classes,
+        cluster=problem.cluster,
+    )
     target = f"the mean {kind} distance of E[Y|cell] from E[S|cell], with the cells of this sample"
-    ceiling = 2.0 * share
-    make, power = (_squared, 2) if kind == "squared" else (_absolute, 1)
-    return _with_few(question, make(question, gaps, target, ceiling), gaps, power, whole=True)
+    if kind == "absolute":
+        usual = _absolute(request, gaps, target, 2.0 * share)
+        return _with_few(request, usual, gaps, 1, whole=True)
+    norm = squared_gaps(gaps, request.n_resamples, request.rng)
+    usual = _inverted(request, norm, target, 2.0 * share)
+    return _with_few(request, usual, gaps, 2, whole=True)
 
 
 def _distance_kind(distance, halved):
@@ -157,144 +464,388 @@ def _distance_kind(distance, halved):
     return ("squared", halved) if isinstance(distance, Brier) else (None, None)
 
 
-def largest_cumulative(question: Question) -> ErrorInterval:
+def squared_gaps(gaps, n_draws, rng):
+    """`SquaredNorm` of the debiased sum of share times mass times squared gap."""
+    gap, mass, contributions = gaps.gap(), gaps.mass(), gaps.contributions()
+    several = gaps.inverse_size() < 1 - 1e-9
+    root = np.sqrt(gaps.share * mass)
+    mean = np.where(several, root * gap, 0.0)
+    noise = contributions @ diags(root)
+    trace, raw = float(noise.multiply(noise).sum()), float(mean @ mean)
+    along = noise @ mean
+    signal = float(along @ along)
+    if gaps.n_cells > _DENSE:
+        norms = np.square(normal_draws(noise, n_draws, rng)).sum(axis=1)
+        noise2, noise3 = norms.var(), np.mean((norms - norms.mean()) ** 3)
+    elif gaps.cluster is not None:
+        noise2, noise3 = noise_cumulants(noise.toarray())
+    else:
+        matrix = covariance(noise)
+        noise2, noise3 = 2 * np.sum(matrix**2), 8 * np.sum((matrix @ matrix) * matrix)
+    masses = gaps.influence(np.zeros_like(gap), gap**2)
+    between = float(masses @ masses) / raw**2 if raw > 0 else 0.0
+    return SquaredNorm.from_mean(signal, raw, raw - trace, noise2, noise3, between)
+
+
+def _absolute(request, gaps, target, ceiling):
+    """Limits of the sum of share times mass times |gap|."""
+    rng, n_draws = request.rng, request.n_resamples
+    gap, mass = gaps.gap(), gaps.mass()
+    contributions = gaps.contributions()
+    spread = np.sqrt(gaps.variance(contributions))
+    clear = np.abs(gap) > CLEAR * spread
+    factor = gaps.share * mass
+    influence = gaps.influence(np.sign(gap), np.abs(gap))
+    error = float(np.sqrt(np.sum(influence**2)))
+    noise = normal_draws(contributions, n_draws, rng)
+    # If the assumed variance exceeds the estimated one, the draws are rescaled to it.
+    drawn = np.sqrt(np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel())
+    extra = np.sqrt(np.maximum(spread**2 - drawn**2, 0.0))
+    noise = noise + extra * rng.standard_normal(noise.shape) if extra.any() else noise
+    # With maximal bias: gaps of unknown sign are zero, and all noise adds to them.
+    linear = factor * np.sign(gap)
+    folded = noise[:, clear] @ linear[clear] + np.abs(noise[:, ~clear]) @ factor[~clear]
+    between = error**2 - float(np.sum((contributions @ linear) ** 2))
+    folded = folded + np.sqrt(max(between, 0.0)) * rng.standard_normal(n_draws)
+    tail = (1 - request.normal_level) / 2
+    estimate = float(factor @ np.abs(gap))
+    error = max(error, float(np.std(noise @ linear)))
+    low = estimate - float(np.quantile(folded, 1 - tail))
+    high = estimate + float(normal.isf(tail)) * error
+    bias = float(factor[~clear] @ spread[~clear]) * np.sqrt(2 / np.pi)
+    if error == 0 and bias == 0:
+        return request.nothing_varies(target=target, ceiling=ceiling)
+    return _both_sides(request, low, high, error, bias=bias, target=target, ceiling=ceiling)
+
+
+def _largest(request, gaps):
+    """Limits of the largest |gap|, from those of all bins that may have it."""
+    size, spread, degrees = gaps.sizes()
+    tail = (1 - request.confidence_level) / 2
+    candidates = int(np.sum(size + CLEAR * spread >= np.max(size - CLEAR * spread)))
+    # Sidak: P(max |Z| <= q) >= P(|Z| <= q)^m for normal Z of any correlation.
+    both = (1 - (1 - tail) ** (1 / candidates)) / 2 if candidates > 1 else tail
+    low = float(np.max(size - student.isf(both, degrees) * spread))
+    high = float(np.max(size + student.isf(tail, degrees) * spread))
+    flags = {}
+    if candidates > 1:
+        reason = f"any of {candidates} bins may have the largest gap: the limits allow for all"
+        flags = {"conservative": True, "reason": reason}
+    target = BINNED.format("largest distance")
+    flags |= {"method": "simultaneous limits", "target": target, "ceiling": 1.0}
+    return request.answer(low, high, float(spread[size.argmax()]), **flags)
+
+
+# --- The largest cumulative difference ------------------------------------------------------------
+
+
+def largest_cumulative(request: IntervalRequest) -> ErrorInterval:
     """Interval of `ks_calibration_error`."""
-    options = dict(question.options)
-    reduce = options["reduce"]
+    options, reduce = dict(request.options), request.options["reduce"]
     options["notion"] = resolve_reduced(options["notion"], reduce, KS_REDUCTIONS)
     if reduce == "predicted":
         options["notion"] = PredictedClass()
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
-        n_problems = question.problem_of(options["notion"])[0].forecast.shape[1]
-    options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
-    gaps = score_gaps(options)
-    draws = question.n_resamples, question.rng
-    level = question.normal_level
-    low, high, error, bias = largest_difference(gaps, question.estimate, level, *draws)
+        n_problems = request.problem_of(options["notion"])[0].forecast.shape[1]
+    options |= {"n_bins": max(_FEWEST, _POINTS // n_problems), "strategy": "quantile"}
+    gaps = Gaps.of_scores(options)
     ceiling = float(len(gaps.cell)) if reduce == "sum" else 1.0
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
     if reduce == "predicted":
         target += ", for each class where it is predicted"
-    flags: dict[str, Any] = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
-    usual = question.nothing_varies(target=target, ceiling=ceiling)
-    if error > 0:
-        usual = question.answer(low, high, error, **flags, **_bent(bias, error))
-    return _with_few(question, usual, gaps, 0)
+    return _with_few(request, _cumulative(request, gaps, target, ceiling), gaps, 0)
 
 
-def kernel(question: Question) -> ErrorInterval:
+def _cumulative(request, gaps, target, ceiling):
+    """Limits of the share-weighted sum of largest |cumulative difference|.
+
+    The noise of the curve is Gaussian. At thresholds whose distance from zero may be the largest,
+    it can only increase the maximum: the lower limit uses the largest noise over all of them, on
+    both sides of zero if necessary. The upper limit is that of the observed threshold, as the true
+    maximum is at least the distance there.
+
+    The estimate is the maximum over all scores, but the noise is drawn at some of them only. So the
+    lower limit is based on the maximum at these thresholds. What the curve exceeds between them is
+    noise, which would accumulate in the mean over many problems, and very little signal.
+    """
+    n_draws = request.n_resamples
+    increment, root = gaps.sum(gaps.weight * gaps.residual), cluster_sums(gaps.root, gaps.cluster)
+    draws = normal_draws(gaps.rows(), n_draws, request.rng, total=increment, weight=root)
+    draws = draws * np.sqrt(gaps.inflation())
+    at_top, largest, bias, observed = 0.0, np.zeros(n_draws), 0.0, 0.0
+    for j in range(len(gaps.cell)):
+        inside = gaps.column == j
+        curve, noise = np.cumsum(increment[inside]), np.cumsum(draws[:, inside], axis=1)
+        distance, spread = np.abs(curve), noise.std(axis=0)
+        signed = np.concatenate([curve, -curve])
+        both = np.concatenate([noise, -noise], axis=1)
+        top = int(distance.argmax())
+        near = signed >= distance[top] - CLEAR_CUMULATIVE * np.maximum(
+            np.tile(spread, 2), spread[top]
+        )
+        share = gaps.share[inside][0]
+        noisy = both[:, near].max(axis=1)
+        observed += share * distance[top]
+        largest += share * noisy
+        bias += share * float(noisy.mean())
+        at_top = at_top + share * np.sign(curve[top]) * noise[:, top]
+    tail, error = (1 - request.normal_level) / 2, float(np.std(at_top))
+    if error == 0:
+        return request.nothing_varies(target=target, ceiling=ceiling)
+    low = observed - float(np.quantile(largest, 1 - tail))
+    high = request.estimate + float(normal.isf(tail)) * error
+    return _both_sides(request, low, high, error, bias=bias, target=target, ceiling=ceiling)
+
+
+# --- Kernel calibration error and error of mean embeddings ----------------------------------------
+
+
+class KernelProblem(NamedTuple):
+    """The samples, kernel and notion of an error that has a kernel."""
+
+    problem: Problem
+    kernel: Kernel
+    notion: Notion
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> KernelProblem:
+        """From all arguments of the error."""
+        names = "y_true", "y_proba", "sample_weight", "labels", "pos_label"
+        notion = resolve_notion(options["notion"])
+        problem = check_problem(**{name: options[name] for name in names}, notion=notion)
+        return cls(problem, resolve_kernel(options["kernel"]), notion)
+
+
+def residual_kernel(samples, statistic, n_jobs):
+    """The function h of two samples of a `KernelProblem`."""
+    h = ResidualKernel.of_problem(*samples, n_jobs)
+    return h.of_clusters(samples.problem.cluster, MANY if statistic == "auto" else None)
+
+
+def kernel(request: IntervalRequest) -> ErrorInterval:
     """Interval of `kernel_calibration_error`."""
-    options = question.options
-    data, statistic, size = kernel_problem(options), options["statistic"], options["block_size"]
-    h = residual_kernel(options, question.n_jobs)
+    statistic, size = request.options["statistic"], request.options["block_size"]
+    samples = KernelProblem.of(request.options)
+    h, norm = residual_kernel(samples, statistic, request.n_jobs), None
     target = "the squared kernel calibration error, with the kernel of this sample"
     if statistic in ("linear", "block"):
-        if question.clustered:
+        if request.clustered:
             raise ValueError(
                 f"statistic={statistic!r} takes consecutive samples as independent: use "
                 "statistic='unbiased' with groups."
             )
         size = 2 if statistic == "linear" else size
-        mean = mean_interval(*block_estimates(h, size), question.confidence_level)
-        norm, limits = None, (mean.low, mean.high, mean.standard_error)
-        found = question.answer(*limits, method="delta method", target=target)
+        estimates, weight = block_estimates(h, size)
+        mean = mean_interval(estimates, weight, request.confidence_level)
+        low, high, error = mean.low, mean.high, mean.standard_error
+        usual = request.answer(low, high, error, method="delta method", target=target)
     elif len(h) < 4:
-        return question.nothing_varies(target=target, ceiling=np.inf)
+        return request.nothing_varies(target=target, ceiling=np.inf)
     else:
-        blocks = not question.clustered and takes_blocks(statistic, len(h))
-        norm = (squared_block_norm if blocks else squared_embedding_norm)(h, question.rng)
-        found = _inverted(question, norm, target, np.inf)
-    pvalue = partial(drawn_kernel_pvalue, data, statistic, size)
-    return _exact_near_zero(question, found, data, pvalue, norm)
+        blocks = not request.clustered and takes_blocks(statistic, len(h))
+        norm = (squared_block_norm if blocks else squared_embedding_norm)(h, request.rng)
+        usual = _inverted(request, norm, target, np.inf)
+    pvalue = partial(drawn_kernel_pvalue, *samples, statistic=statistic, block_size=size)
+    return _exact_near_zero(request, usual, samples, pvalue, norm)
 
 
-def embedding(question: Question) -> ErrorInterval:
+def embedding(request: IntervalRequest) -> ErrorInterval:
     """Interval of `unconditional_mean_embedding_error`."""
     target = "the error of the mean embedding at these locations, with the kernel of this sample"
-    data = kernel_problem(question.options)
-    problem, _, notion = data
+    options, samples = request.options, KernelProblem.of(request.options)
+    problem, _, notion = samples
     if len(problem.weight) < 4:
-        return question.nothing_varies(target=target, ceiling=np.inf)
-    features = embedding_at(data, question.options)
+        return request.nothing_varies(target=target, ceiling=np.inf)
+    columns = one_problem(problem, notion)[0].shape[1]
+    points = check_locations(options["locations"], columns)
+    component = check_components(options["location_labels"], problem, notion, points)
+    features = Embedding(*samples, points, component)
     norm = squared_location_norm(problem, features)
-    found = _inverted(question, norm, target, np.inf)
+    usual = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
-    return _exact_near_zero(question, found, data, pvalue, norm)
+    return _exact_near_zero(request, usual, samples, pvalue, norm)
 
 
-def _exact_near_zero(question, found, data, pvalue, norm=None):
+def _exact_near_zero(request, usual, samples, pvalue, norm):
     """With few uncertain labels: wider, and from 0 unless labels drawn from forecasts reject it.
 
     The variance is that of the observed labels or of the forecasts, whichever is larger, and of two
     more events: a few labels that are equal by chance are not evidence of certainty.
     """
-    problem, _, notion = data
-    if not few_labels(problem, notion):
-        return found
+    problem = samples.problem
+    if not few_labels(problem, samples.notion):
+        return usual
+    interval = usual
     if norm is not None and norm.noise2 > 0:
         square, forecast = problem.weight**2, problem.forecast
         drawn = np.sum(forecast * (1 - forecast), axis=1)
-        seen = square @ np.sum((problem.target - forecast) ** 2, axis=1)
-        more = 4 * np.average(square, weights=drawn if drawn.any() else None)
-        ratio = (max(seen, square @ drawn) + more) / seen
+        observed = square @ np.sum((problem.target - forecast) ** 2, axis=1)
+        two_events = 4 * np.average(square, weights=drawn if drawn.any() else None)
+        ratio = (max(observed, square @ drawn) + two_events) / observed
         wider = {"noise2": ratio**2 * norm.noise2, "noise3": ratio**3 * norm.noise3}
         norm = replace(norm, slope=ratio * norm.slope, **wider)
-        found = _inverted(question, norm, found.target, np.inf)
-    level = 1 - found.confidence_level
-    if found.low == 0 or pvalue(question.n_resamples, question.rng, level=level) <= level:
-        return found
-    return replace(found, low=0.0, conservative=True, reason=NOT_REFUTED)
+        interval = _inverted(request, norm, usual.target, np.inf)
+    level = 1 - interval.confidence_level
+    draws = {"n_draws": request.n_resamples, "rng": request.rng, "level": level}
+    if interval.low == 0 or pvalue(**draws) <= level:
+        return interval
+    return replace(interval, low=0.0, conservative=True, reason=NOT_REFUTED)
 
 
-def proper(question: Question) -> ErrorInterval:
+def squared_embedding_norm(h, rng):
+    """`SquaredNorm` of the unbiased kernel calibration error.
+
+    The mean is that of the features w_i k(S_i, .)(y_i - S_i), whose products are h. Centred
+    products give the noise; the second and third cumulants of its distribution omit the
+    diagonal, as unbiased estimates do.
+    """
+    n_samples, weight = len(h), h.weight
+    ones = np.ones((n_samples, 1))
+    mean = h.multiply(ones)[:, 0] / n_samples
+    raw = float(mean.mean())
+    along = mean - weight * raw
+    pairs = n_samples**2 - float(weight @ weight)  # weights have the mean one
+    unbiased = (n_samples**2 * raw - h.diagonal().sum()) / pairs
+    signal = float(along @ along) / (n_samples * (n_samples - 1))
+    noise2, noise3 = _noise_cumulants(h, mean, raw, n_samples, rng)
+    return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
+
+
+def squared_block_norm(h, rng):
+    """`SquaredNorm` of the mean of the unbiased estimates of random blocks.
+
+    Blocks are independent of each other, so that the cumulants of the mean of B estimates are those
+    of one block over B and B^2.
+    """
+    rows = random_blocks(len(h))
+    n_blocks, size = rows.shape
+    mean, signal, total, raw = np.zeros(len(h)), 0.0, 0.0, 0.0
+    for block, part in zip(rows, map(h.take, rows), strict=True):
+        mean[block] = part.multiply(np.ones((size, 1)))[:, 0] / size
+        level = float(mean[block].mean())
+        along = mean[block] - part.weight * level
+        signal += float(along @ along) / (size * (size - 1))
+        total += size**2 * level - float(part.diagonal().sum())
+        raw += level / n_blocks
+    used = rows.ravel()
+    unbiased = total / float(np.sum(check_pairs(h.weight[rows])))
+    noise2, noise3 = _noise_cumulants(h.take(used), mean[used], raw, size, rng)
+    signal, noise2, noise3 = signal / n_blocks**2, noise2 / n_blocks, noise3 / n_blocks**2
+    return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
+
+
+def _noise_cumulants(h, mean, raw, size, rng):
+    """Second and third cumulants of the noise of `size` samples, from at most 600 rows."""
+    n_samples, weight = len(h), h.weight
+    rows = np.arange(n_samples)
+    if n_samples > _ROWS:
+        rows = rng.choice(n_samples, _ROWS, replace=False)
+    m, some = len(rows), h.take(rows)
+    w, a = weight[rows], mean[rows]
+    noise = some.matrix() - np.outer(w, a) - np.outer(a, w) + raw * np.outer(w, w)
+    np.fill_diagonal(noise, 0.0)
+    noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * size**2)
+    noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * size**3)
+    return noise2, noise3
+
+
+def squared_location_norm(problem, embedding):
+    """`SquaredNorm` of the error of mean embeddings at locations."""
+    features = embedding.features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
+    n_samples = len(features)
+    mean = features.mean(axis=0)
+    noise = features - embedding.weight[:, None] * mean
+    if problem.cluster is None:
+        noise /= np.sqrt(n_samples * (n_samples - 1))
+    else:
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
+    matrix, raw = noise.T @ noise, float(mean @ mean)
+    estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
+    noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
+    return SquaredNorm.from_mean(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
+
+
+# --- Proper errors, mean losses, and distances of a curve -----------------------------------------
+
+
+def proper(request: IntervalRequest) -> ErrorInterval:
     """Interval of `proper_calibration_error`: test inversion, or paired losses of a smoother."""
-    options = question.options
-    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
+    options = request.options
+    problem, notion = request.problem_of(resolve_notion(options["notion"]), soft=True)
     if isinstance(options["loss"], Divergence) and not isinstance(options["loss"], ProperScore):
-        return jackknife(question, at_zero=True, target=SMOOTHED)
-    given = {name: options[name] for name in ("loss", "smoother", "method")}
-    given["notion"] = notion
-    level, n_jobs = question.confidence_level, question.n_jobs
-    found = estimate_proper_error(problem, **given, confidence_level=level, n_jobs=n_jobs)
-    if found.interval is None:
-        return jackknife(question, at_zero=True, target=found.target)
-    if not np.isfinite(found.interval.high) and not found.terms.loss.any():
-        return question.nothing_varies(target=found.target, ceiling=np.inf)
-    interval = found.interval
+        return jackknife(request, at_zero=True, target=SMOOTHED)
+    estimate = estimate_proper_error(
+        problem,
+        loss=options["loss"],
+        notion=notion,
+        smoother=options["smoother"],
+        method=options["method"],
+        confidence_level=request.confidence_level,
+        n_jobs=request.n_jobs,
+    )
+    interval = estimate.interval
+    if interval is None:
+        return jackknife(request, at_zero=True, target=estimate.target)
+    if not np.isfinite(interval.high) and not estimate.terms.loss.any():
+        return request.nothing_varies(target=estimate.target, ceiling=np.inf)
     low, high, error = interval.low, interval.high, interval.standard_error
-    flags: dict[str, Any] = {"method": "delta method", "target": found.target}
+    flags: dict[str, Any] = {"method": "delta method", "target": estimate.target}
     flags["estimate"] = interval.estimate
-    if found.few:
+    if estimate.few:
         flags |= FEW
-    elif found.norm is not None:
-        flags |= {"method": INVERSION, **_padded(found.norm, low)}
+    elif estimate.norm is not None:
+        flags |= {"method": INVERSION, **_margin(estimate.norm, low)}
         flags |= {} if low > 0 else {"conservative": True, "reason": NEAR_ZERO}
-        if found.lower_bound:
-            flags |= {"valid": False, "reason": found.lower_bound}
+        if estimate.lower_bound:
+            flags |= {"valid": False, "reason": estimate.lower_bound}
     elif not np.isfinite(interval.estimate):
         flags |= {"valid": False, "reason": "the estimate is infinite"}
     elif 0 < error < np.inf and interval.estimate < FAR * error:
         reason = "close to zero the estimate varies less than the paired differences suggest"
         flags |= {"conservative": True, "reason": reason}
-    return question.answer(low, high, error, **flags)
+    return request.answer(low, high, error, **flags)
 
 
-def upper_bound(question: Question) -> ErrorInterval:
+def upper_bound(request: IntervalRequest) -> ErrorInterval:
     """Interval of `calibration_upper_bound`: a mean loss."""
-    options = question.options
-    score = resolve_loss(options["loss"])
-    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
-    return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
+    score, notion = resolve_loss(request.options["loss"]), resolve_notion(request.options["notion"])
+    return _mean_loss(request, score, notion, "the mean loss minus its infimum")
 
 
-def root_brier(question: Question) -> ErrorInterval:
+def root_brier(request: IntervalRequest) -> ErrorInterval:
     """Interval of `root_brier_score`: the root of the interval of a mean loss."""
-    problem, notion = question.problem_of(resolve_notion("canonical"), soft=True)
-    return _mean_loss(question, Brier(), notion, problem, "the root of E L(Y, S)", True)
+    return _mean_loss(request, Brier(), Canonical(), "the root of E L(Y, S)", rooted=True)
 
 
-def smooth_distance(question: Question) -> ErrorInterval:
+def _mean_loss(request, score, notion, target, *, rooted=False):
+    problem, notion = request.problem_of(notion, soft=True)
+
+    def loss(labels):
+        pairs = notion.problems(problem.forecast, labels)
+        losses = [score.loss(label, forecast) - score.infimum for forecast, label in pairs]
+        return sum(losses) / (len(losses) if notion.reduce == "mean" else 1)
+
+    rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
+    rows |= {"confidence_level": request.confidence_level}
+    if problem.losses is not None:
+        rows["estimate"] = problem.mean_loss(score) - score.infimum
+    if problem.indicator:
+        mean = mean_interval(loss(problem.target), **rows)
+    else:
+        mean = mean_loss_interval(loss, problem.forecast, problem.target, **rows)
+    low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
+    if rooted:
+        low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * request.estimate or 1.0)
+    flags = {}
+    if error <= _ROUNDING * mean.estimate:
+        reason = "every sample has the same loss, so its spread cannot be estimated"
+        flags = {"valid": False, "reason": reason}
+    return request.answer(low, high, error, method="delta method", target=target, **flags)
+
+
+def smooth_distance(request: IntervalRequest) -> ErrorInterval:
     r"""Interval of `integrated_calibration_index`: by that of the squared distance, or a jackknife.
 
     With :math:`x = |C - S|` of a problem of two columns,
@@ -306,125 +857,76 @@ def smooth_distance(question: Question) -> ErrorInterval:
     shows how large the distance may be. Where events are few the lower limit of E x is exact.
 
     Limits of a quantile of x are the quantiles of simultaneous limits of the curve, as far as it is
-    constant in cells (`distance_quantiles`).
+    constant in cells.
     """
-    options, target = question.options, "the mean distance of S from C, as far as {}"
-    quantile, level = options["quantile"], question.confidence_level
+    options, target = request.options, "the mean distance of S from C, as far as {}"
+    quantile, level = options["quantile"], request.confidence_level
     if quantile is not None:
         target = f"the quantile {quantile:g} of the distances of S from C, as far as {{}}"
     if options["smoother"] is not None:
         limit = "the distance of S from the large-sample limit of the smoother's curve"
-        return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
-    problem, rule = question.problem_of(resolve_notion(options["notion"]))
-    solved = solve_notion(problem, notion=rule, smoother=None, n_jobs=question.n_jobs)
-    found = estimate_of_solved(solved, loss="brier", notion=rule, confidence_level=level)
-    squared, shown = found.interval, target.format(found.target.rpartition("as far as ")[2])
-    pairs, certain = solved[0].forecast.shape[1] == 2, not found.terms.loss.any()
-    if certain and rule.reduce == "mean" and not (pairs and found.few):
-        return question.nothing_varies(target=shown, ceiling=1.0)
-    if not pairs or squared is None or (found.norm is None and not certain):
+        return replace(jackknife(request, at_zero=True, target=limit), **NOISY)
+    problem, notion = request.problem_of(resolve_notion(options["notion"]))
+    solved = solve_notion(problem, notion=notion, smoother=None, n_jobs=request.n_jobs)
+    brier = estimate_of_solved(solved, loss="brier", notion=notion, confidence_level=level)
+    squared, shown = brier.interval, target.format(brier.target.rpartition("as far as ")[2])
+    binary, certain = solved[0].forecast.shape[1] == 2, not brier.terms.loss.any()
+    if certain and notion.reduce == "mean" and not (binary and brier.few):
+        return request.nothing_varies(target=shown, ceiling=1.0)
+    if not binary or squared is None or (brier.norm is None and not certain):
         limit = target.format("the averaged maps show it")
-        return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
-    estimate = index_of_solved(solved, rule, quantile)
-    many = 1 if rule.reduce == "mean" else len(solved)
+        return replace(jackknife(request, at_zero=True, target=limit), **NOISY)
+    estimate = index_of_solved(solved, notion, quantile)
+    n_problems = 1 if notion.reduce == "mean" else len(solved)
     if quantile is not None:
-        size = effective_size(solved[0].weight, solved[0].square)
-        cells = max(round(size ** (1 / 3)), np.ceil(1 / max(1 - quantile, 1e-3)) + 1)
-        cells = int(np.clip(cells, *_FEWEST_AND_MOST))
-        gaps = score_gaps({**options, "notion": rule, "n_bins": cells, "strategy": "quantile"})
-        low, high = distance_quantiles(gaps, quantile, question.normal_level)
-        if found.few:  # too few samples in a cell; a bound of a square is one of its quantiles
-            low, high = 0.0, np.sqrt(many * squared.high / max(1 - quantile, 1e-12))
-        low, high = min(low, estimate), max(min(high, many), estimate)
-        target = QUANTILE_OF_CELLS.format(quantile, cells)
-        flags: dict[str, Any] = {"method": "simultaneous limits", "conservative": True}
-        flags |= {"target": target, "reason": SIMULTANEOUS, "estimate": estimate}
-        flags |= {"valid": False, "reason": PART_OF_CELL} if quantile > 1 - 1 / cells else {}
-        return question.answer(low, high, _error_of(low, high, level), **flags)
-    most = max(np.abs(one.conditional - one.forecast).max() for one in solved)
-    most, single = 1.0 if found.few else float(most), len(solved) == 1
-    low, high = squared.low, many * squared.high
-    low = np.sqrt(low) if found.few and single else low / (most or 1.0)
-    low, high = float(low), float(min(np.sqrt(high), many))
-    flags = {"method": INVERSION, "conservative": True, "reason": MOMENTS}
+        # Too few samples in a cell: a bound of a square is one of its quantiles.
+        bound = np.sqrt(n_problems * squared.high / max(1 - quantile, 1e-12)) if brier.few else None
+        return _quantile_of_distance(request, solved[0], notion, estimate, n_problems, bound)
+    most = max(np.abs(part.conditional - part.forecast).max() for part in solved)
+    most, single = 1.0 if brier.few else float(most), len(solved) == 1
+    low, high = squared.low, n_problems * squared.high
+    low = np.sqrt(low) if brier.few and single else low / (most or 1.0)
+    low, high = float(low), float(min(np.sqrt(high), n_problems))
+    flags: dict[str, Any] = {"method": INVERSION, "conservative": True, "reason": MOMENTS}
     flags |= {"estimate": estimate, "target": shown}
-    flags |= FEW if found.few else {}
-    flags |= {"valid": False, "reason": found.lower_bound} if found.lower_bound else {}
-    return question.answer(min(low, high), high, _error_of(low, high, level), **flags)
+    flags |= FEW if brier.few else {}
+    flags |= {"valid": False, "reason": brier.lower_bound} if brier.lower_bound else {}
+    return request.answer(min(low, high), high, _error_of(low, high, level), **flags)
 
 
-def _mean_loss(question, score, notion, problem, target, rooted=False):
-    def loss(labels):
-        pairs = notion.problems(problem.forecast, labels)
-        losses = [score.loss(one, forecast) - score.infimum for forecast, one in pairs]
-        return sum(losses) / (len(losses) if notion.reduce == "mean" else 1)
+def _quantile_of_distance(request, problem, notion, estimate, n_problems, bound):
+    """Limits of a quantile of |C - S|, from limits of all gaps at once, or a bound of it.
 
-    rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
-    rows |= {"confidence_level": question.confidence_level}
-    if problem.losses is not None:
-        rows["estimate"] = problem.mean_loss(score) - score.infimum
-    if problem.indicator:
-        mean = mean_interval(loss(problem.target), **rows)
-    else:
-        mean = mean_loss_interval(loss, problem.forecast, problem.target, **rows)
-    low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
-    if rooted:
-        low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
-    flags = {}
-    if error <= _ROUNDING * mean.estimate:
-        reason = "every sample has the same loss, so its spread cannot be estimated"
-        flags = {"valid": False, "reason": reason}
-    return question.answer(low, high, error, method="delta method", target=target, **flags)
-
-
-def _squared(question, gaps, target, ceiling, *, rooted=False):
-    norm = squared_gaps(gaps, question.n_resamples, question.rng)
-    return _inverted(question, norm, target, ceiling, rooted=rooted)
-
-
-def _inverted(question, norm, target, ceiling, *, rooted=False):
-    """Test inversion on the laws of a squared norm; limits of a root are roots of the limits."""
-    if not norm.noise2 > 0:
-        return question.nothing_varies(target=target, ceiling=ceiling)
-    low, high = norm.interval(question.normal_level)
-    error = norm.standard_error
-    if rooted:
-        low, high = np.sqrt(low), np.sqrt(high)
-        error = _error_of(low, high, question.confidence_level)
-    flags = {"method": INVERSION, "target": target, "ceiling": ceiling, **_padded(norm, low)}
-    return question.answer(low, high, error, **flags)
-
-
-def _padded(norm, low):
-    """Flags of an interval whose spread has a margin."""
-    if low > 0 and norm.padding > PADDED:
-        return {"conservative": True, "reason": MARGIN.format(norm.padding)}
-    return {}
-
-
-def _absolute(question, gaps, target, ceiling):
-    limits = absolute_gaps(gaps, question.normal_level, question.n_resamples, question.rng)
-    low, high, error, bias = limits
-    if error == 0 and bias == 0:
-        return question.nothing_varies(target=target, ceiling=ceiling)
-    flags = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
-    return question.answer(low, high, error, **flags, **_bent(bias, error))
-
-
-def _largest(question, gaps):
-    low, high, error, candidates = largest_gap(gaps, question.confidence_level)
-    flags = {}
-    if candidates > 1:
-        reason = f"any of {candidates} bins may have the largest gap: the limits allow for all"
-        flags = {"conservative": True, "reason": reason}
-    target = BINNED.format("largest distance")
-    flags |= {"method": "simultaneous limits", "target": target, "ceiling": 1.0}
-    return question.answer(low, high, error, **flags)
-
-
-def _bent(bias, error):
-    """Flags of an absolute value with so much bias."""
-    if bias <= NEGLIGIBLE * error:
-        return {}
-    size = bias / error if error > 0 else np.inf
-    return {"conservative": True, "reason": BENT.format(size)}
+    They are those of Sidak, so that no cell is chosen, of the (lower) quantile of the |gaps| of the
+    samples, as the sum over problems.
+    """
+    quantile, level = request.options["quantile"], request.normal_level
+    size = effective_size(problem.weight, problem.square)
+    cells = max(round(size ** (1 / 3)), np.ceil(1 / max(1 - quantile, 1e-3)) + 1)
+    cells = int(np.clip(cells, *_FEWEST_AND_MOST))
+    bins = {"notion": notion, "n_bins": cells, "strategy": "quantile"}
+    gaps = Gaps.of_scores({**request.options, **bins})
+    size, spread, degrees = gaps.sizes()
+    tail = (1 - level ** (1 / gaps.n_cells)) / 2
+    reach, mass, low, high = student.isf(tail, degrees) * spread, gaps.mass(), 0.0, 0.0
+    lowest, highest = np.maximum(size - reach, 0.0), np.minimum(size + reach, 1.0)
+    for j in range(len(gaps.cell)):
+        inside = gaps.column == j
+        share = gaps.share[inside][0]
+        low += share * weighted_quantile(lowest[inside], mass[inside], quantile)
+        high += share * weighted_quantile(highest[inside], mass[inside], quantile)
+    if bound is not None:
+        low, high = 0.0, bound
+    low, high = min(low, estimate), max(min(high, n_problems), estimate)
+    partial_cell = quantile > 1 - 1 / cells
+    return request.answer(
+        low,
+        high,
+        _error_of(low, high, request.confidence_level),
+        method="simultaneous limits",
+        target=QUANTILE_OF_CELLS.format(quantile, cells),
+        estimate=estimate,
+        valid=not partial_cell,
+        conservative=True,
+        reason=PART_OF_CELL if partial_cell else SIMULTANEOUS,
+    )

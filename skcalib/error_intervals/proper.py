@@ -1,35 +1,41 @@
-"""The proper calibration error of a problem with its interval."""
+"""The proper calibration error of a problem with its interval, and what other decisions save."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._util.ties import merge_ties
 from skcalib._util.types import Method
-from skcalib.data.clusters import independent_size, student_level
+from skcalib.data.clusters import effective_size, independent_size, student_level
 from skcalib.data.notions import NotionLike, resolve_notion
-from skcalib.error_intervals.decision_savings import regret_interval
-from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
-from skcalib.proper.averaged_interval import squared_norms
-from skcalib.proper.extended_interval import extended_norms
-from skcalib.proper.map_average import AveragedProblem
-from skcalib.proper.proper_terms import (
+from skcalib.error_intervals.exact import MarkedLabel, exact_limits, is_few, rarest_label
+from skcalib.proper.map_average import AveragedProblem, squared_norms
+from skcalib.proper.proper import (
     ProperTerms,
     SmoothedProblem,
     reduce_terms,
     resolve_estimate,
     solve_notion,
 )
+from skcalib.proper.residual_tests import extended_norms
 from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method, weighted_mean
 from skcalib.stats.few_events import FEW_LABELS
-from skcalib.stats.means import MeanInterval, interval_of_limits, mean_interval
+from skcalib.stats.means import (
+    MeanInterval,
+    clopper_pearson,
+    clustered_size,
+    interval_of_limits,
+    mean_interval,
+)
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
     from skcalib.stats.squared_norm import SquaredNorm
 
 UNRESOLVED = (
@@ -82,8 +88,9 @@ def estimate_proper_error(
     smoother, method = resolve_estimate(smoother, method, score)
     problem.require_order(notion, score)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
-    how: dict[str, Any] = {"loss": score, "notion": notion, "method": method}
-    return estimate_of_solved(solved, confidence_level=confidence_level, **how)
+    return estimate_of_solved(
+        solved, loss=score, notion=notion, method=method, confidence_level=confidence_level
+    )
 
 
 def estimate_of_solved(
@@ -100,8 +107,10 @@ def estimate_of_solved(
     `_interval_of_terms`. Where events or wrong predictions are few its limits are those of
     `exact_limits`, and the upper one is at least that of the other interval.
     """
-    run: dict[str, Any] = {"method": method, "confidence_level": confidence_level}
-    return estimates_of_solved(solved, losses=[loss], notion=notion, **run)[0]
+    (estimate,) = estimates_of_solved(
+        solved, losses=[loss], notion=notion, method=method, confidence_level=confidence_level
+    )
+    return estimate
 
 
 def estimates_of_solved(
@@ -114,43 +123,47 @@ def estimates_of_solved(
 ) -> list[ProperEstimate]:
     """`estimate_of_solved` for each loss, with what they share computed once."""
     scores, notion = [resolve_loss(loss) for loss in losses], resolve_notion(notion)
-    if not isinstance(solved[0], AveragedProblem):
-        run = notion, method, confidence_level
-        return [_estimate_of_smoothed(solved, score, *run) for score in scores]
-    terms = [reduce_terms(solved, score=one, notion=notion, method=method) for one in scores]
-    means = [one.mean("calibration") for one in terms]
-    rows = list(zip(scores, terms, means, strict=True))
-    known = [score for score, one, mean in rows if np.isfinite(mean) and one.loss.any()]
-    norms = squared_norms(solved, known, notion.reduce)
     share = 1 / len(solved) if notion.reduce == "mean" else 1.0
+    if not isinstance(solved[0], AveragedProblem):
+        estimates = []
+        for score in scores:
+            chosen = resolve_method(method, score)
+            terms = reduce_terms(solved, score=score, notion=notion, method=chosen)
+            interval = _interval_of_terms(solved, terms, score, notion, chosen, confidence_level)
+            estimates.append(ProperEstimate(terms, interval, SMOOTHED))
+        return _with_few(estimates, scores, solved, share, confidence_level)
+    terms = [reduce_terms(solved, score=score, notion=notion, method=method) for score in scores]
+    means = [by_sample.mean("calibration") for by_sample in terms]
+    rows = list(zip(scores, terms, means, strict=True))
+    known = [score for score, by_sample, mean in rows if np.isfinite(mean) and by_sample.loss.any()]
+    norms = squared_norms(solved, known, notion.reduce)
     norms = dict(zip(known, extended_norms(solved, known, norms, share), strict=True))
-    shares = [one.evidence for one in solved]
-    evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+    shares = [problem.evidence for problem in solved]
+    evidence = {name: float(np.mean([kinds[name] for kinds in shares])) for name in shares[0]}
     level, weight, cluster = confidence_level, solved[0].weight, solved[0].cluster
     if cluster is not None:
         level = student_level(level, independent_size(weight, cluster=cluster))
-    tested = [one.tested.test for one in solved if one.tested is not None]
-    pvalue = min((1.0, *(len(tested) * one.pvalue for one in tested)))
-    reason = UNRESOLVED.format(pvalue) if any(one.unresolved for one in tested) else ""
-    left_out = max((0.0, *(one.left_out for one in solved)))
+    tests = [problem.tested.test for problem in solved if problem.tested is not None]
+    pvalue = min((1.0, *(len(tests) * test.pvalue for test in tests)))
+    reason = UNRESOLVED.format(pvalue) if any(test.unresolved for test in tests) else ""
+    left_out = max((0.0, *(problem.left_out for problem in solved)))
     reason = LEFT_OUT.format(left_out) if left_out > _LARGE else reason
-    found = []
-    for score, one, mean in rows:
-        interval = interval_of_norm(mean, norms.get(score), level)
-        given = solved[0].target_text, norms.get(score), evidence
-        found.append(ProperEstimate(one, interval, *given, False, reason, pvalue))
-    return _with_few(found, scores, solved, notion, level)
+    estimates = [
+        ProperEstimate(
+            by_sample,
+            interval_of_norm(mean, norms.get(score), level),
+            solved[0].target_text,
+            norm=norms.get(score),
+            evidence=evidence,
+            lower_bound=reason,
+            residual_pvalue=pvalue,
+        )
+        for score, by_sample, mean in rows
+    ]
+    return _with_few(estimates, scores, solved, share, level)
 
 
-def _estimate_of_smoothed(solved, score, notion, method, confidence_level):
-    method = resolve_method(method, score)
-    terms = reduce_terms(solved, score=score, notion=notion, method=method)
-    interval = _interval_of_terms(solved, terms, score, notion, method, confidence_level)
-    found = [ProperEstimate(terms, interval, SMOOTHED)]
-    return _with_few(found, [score], solved, notion, confidence_level)[0]
-
-
-def _with_few(found, scores, solved, notion, level):
+def _with_few(estimates, scores, solved, share, level):
     """Exact limits where events or wrong predictions are few.
 
     For several classes the upper limit is also at least that of the class with the fewest labels,
@@ -158,40 +171,41 @@ def _with_few(found, scores, solved, notion, level):
     loss exceeds the whole: the upper limit is at most that of the mean loss.
     """
     marks, rare, numbers = [], [], []
-    for one in solved:
-        averaged, rest = isinstance(one, AveragedProblem), (one.weight, one.square, one.cluster)
-        label = one.average.label if averaged else one.target
-        mark, number = few_labels(one.forecast, label, *rest)
+    for problem in solved:
+        forecast, weight = problem.forecast, problem.weight
+        rows = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
+        averaged = isinstance(problem, AveragedProblem)
+        label = problem.average.label if averaged else problem.target
+        mark, number = rarest_label(forecast, label, **rows)
         marks.append(mark)
         numbers.append(number)
-        if one.forecast.shape[1] > 2 and one.forecast.size <= _MANY:
-            mean = one.mean_target if averaged else weighted_mean(label, one.weight)
-            columns = np.full_like(mark.column, np.argmin(mean))
-            mark = MarkedLabel.of(one.forecast, label, columns, *rest)
+        if forecast.shape[1] > 2 and forecast.size <= _MANY:
+            mean = problem.mean_target if averaged else weighted_mean(label, weight)
+            column = np.full_like(mark.column, np.argmin(mean))
+            mark = MarkedLabel.of(forecast, label, column, **rows)
         rare += [mark] if mark.fewest < FEW_LABELS else []
-    few, share = is_few(numbers), 1 / len(solved) if notion.reduce == "mean" else 1.0
+    few = is_few(numbers)
 
-    def limited(one, score):
-        interval = one.interval
+    def limited(estimate, score):
+        interval, terms = estimate.interval, estimate.terms
         known = interval is not None and np.isfinite(interval.estimate)
         if not known or isinstance(score, DecisionCost):
-            return one
-        certain = not one.terms.loss.any()  # every label had probability 1
+            return estimate
+        certain = not terms.loss.any()  # every label had probability 1
         low, high = interval.low, 0.0 if certain else interval.high
         if few or rare:
             exact = exact_limits(marks if few else rare, score, share, level)
             low, high = exact[0] if few else low, max(high, exact[1])
         if not few and score.infimum is not None:
-            terms = one.terms
-            rows = terms.weight, level, terms.square, terms.cluster
-            whole = mean_interval(terms.loss - score.infimum, *rows)
+            excess = terms.loss - score.infimum
+            whole = mean_interval(excess, terms.weight, level, terms.square, terms.cluster)
             high = min(high, max(whole.high, interval.estimate))
         interval = replace(interval, low=min(low, high), high=high)
         if certain:
             interval = interval_of_limits(max(interval.estimate, 0.0), 0.0, high, level)
-        return replace(one, interval=interval, few=few)
+        return replace(estimate, interval=interval, few=few)
 
-    return [limited(*pair) for pair in zip(found, scores, strict=True)]
+    return [limited(estimate, score) for estimate, score in zip(estimates, scores, strict=True)]
 
 
 def interval_of_norm(
@@ -225,19 +239,25 @@ def _interval_of_terms(smoothed, terms, score, notion, method, confidence_level)
     if terms.influence is None:
         return None
     estimate = terms.mean("calibration")
-    rows = terms.weight, confidence_level, terms.square, terms.cluster
-    found = mean_interval(terms.influence, *rows, estimate=estimate)
+    student = mean_interval(
+        terms.influence,
+        terms.weight,
+        confidence_level,
+        terms.square,
+        terms.cluster,
+        estimate=estimate,
+    )
     if not np.isfinite(estimate):
-        return found
+        return student
     if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:
         share = 1 / len(smoothed) if notion.reduce == "mean" else 1.0
-        found = regret_interval(score, smoothed, share, confidence_level)
-        high = max(found.high, 0.0)
-        return replace(found, low=min(max(found.low, 0.0), high), high=high)
+        regret = regret_interval(score, smoothed, share, confidence_level)
+        high = max(regret.high, 0.0)
+        return replace(regret, low=min(max(regret.low, 0.0), high), high=high)
     direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
     centre = (estimate + direct) / 2 if method == "risk" else estimate
-    high = max(found.high, _upper(max(centre, 0.0), direct, found.high - estimate))
-    return MeanInterval(estimate, max(found.low, 0.0), high, found.standard_error)
+    high = max(student.high, _upper(max(centre, 0.0), direct, student.high - estimate))
+    return MeanInterval(estimate, max(student.low, 0.0), high, student.standard_error)
 
 
 def _upper(centre, direct, reach):
@@ -246,3 +266,138 @@ def _upper(centre, direct, reach):
         return centre + reach
     growth = reach**2 / direct
     return float(centre + growth / 2 + np.sqrt(growth * (centre + growth / 4)))
+
+
+_GROWTH = 1.25  # of the number of forecasts from one range to the next
+
+
+def saving_interval(
+    score: DecisionCost,
+    solved: list[SmoothedProblem],
+    before: Sequence[np.ndarray],
+    after: Sequence[np.ndarray],
+    share: float,
+    confidence_level: float,
+    *,
+    every_change: bool = False,
+) -> MeanInterval:
+    r"""Interval of the mean cost of the forecasts `before` minus that of those `after`.
+
+    Each has an array (n, K) per problem, and costs are `share` times their sum. For one problem of
+    two classes, the samples of class k whose decision changes from a to b are a share
+    :math:`\pi_{kab}` of all, and save :math:`d_{kab} = C_{ka} - C_{kb}` each. The limits follow
+    from exact limits of these shares: the squared distances of the limits of
+    :math:`d_{kab} \pi_{kab}` from its estimate add up (Zou and Donner, Statistics in Medicine 27,
+    2008). The samples that change are few, and the differences are of unequal size, so Student's
+    interval covers too rarely. It is used for several classes or problems. With `every_change` the
+    limits are also those of changes that no sample shows, as those of two models need.
+    """
+    first, costs = solved[0], np.array(score.costs)
+    problems = zip(solved, before, after, strict=True)
+    values = sum(score.loss(p.target, s) - score.loss(p.target, c) for p, s, c in problems)
+    student = mean_interval(
+        share * values, first.weight, confidence_level, first.square, first.cluster
+    )
+    if len(solved) > 1 or len(costs) > 2:
+        return student
+    old, new = score.decisions(before[0]), score.decisions(after[0])
+    pairs = np.unique(np.column_stack([old, new])[old != new], axis=0)
+    if every_change:
+        pairs = np.array(list(permutations(range(costs.shape[1]), 2)))
+    cells = (old == pairs[:, :1]) & (new == pairs[:, 1:])
+    shares = _Shares(first, confidence_level)
+    mass, square = (cells @ (w[:, None] * first.target) for w in (first.weight, shares.square))
+    difference = (costs[:, pairs[:, 0]] - costs[:, pairs[:, 1]]).T
+    low, high = np.sqrt(shares.reach(mass, square, difference, shares.size_of(values)).sum(axis=1))
+    estimate = student.estimate
+    return replace(student, low=float(estimate - low), high=float(estimate + high))
+
+
+def regret_interval(
+    score: DecisionCost, solved: list[SmoothedProblem], share: float, confidence_level: float
+) -> MeanInterval:
+    r"""Interval of the mean regret, `share` times the sum over problems.
+
+    It is that of the saving by the fitted maps, with another upper limit. For two classes and two
+    decisions this is the limit of what any recalibration saves, where the curve of C crosses the
+    threshold at most once on either side of it; see `_largest_saving`. Otherwise half of what the
+    maps would save if they were right, beyond what they save, is added: their error makes the
+    paired differences too small, and the saving that they predict too large, by about as much.
+    """
+    before, after = [part.forecast for part in solved], [part.conditional for part in solved]
+    saving = saving_interval(score, solved, before, after, share, confidence_level)
+    if np.shape(score.costs) == (2, 2):
+        limit = share * sum(_largest_saving(score, part, confidence_level) for part in solved)
+        return replace(saving, high=float(max(saving.high, limit)))
+    predicted: Any = sum(score.divergence(part.conditional, part.forecast) for part in solved)
+    missed = float(weighted_mean(share * predicted, solved[0].weight)) - saving.estimate
+    return replace(saving, high=float(saving.high + max(missed, 0.0) / 2))
+
+
+def _largest_saving(score, solved, confidence_level):
+    r"""Upper limit of the regret of two decisions, without a family of maps.
+
+    With the threshold t and C on the other side of it for forecasts between u and t, and between t
+    and v, the regret is the mean saving by the other decision in these two ranges,
+
+    .. math:: E (Y - t) 1\{u < S \le t\} + E (t - Y) 1\{t < S < v\} .
+
+    u and v are unknown but fixed, so the largest of the upper limits over all ranges is at least
+    that of the right ones: it covers at least as often. The limits are those of `saving_interval`.
+    From one range to the next, the number of forecasts grows by a quarter. Between them stands the
+    largest estimate, with the reach of the larger range.
+    """
+    costs, shares = np.array(score.costs), _Shares(solved, confidence_level)
+    gain, taken = costs[:, 0] - costs[:, 1], score.decisions(solved.forecast)
+    slope = gain[0] - gain[1]
+    distance = np.abs(merge_ties(solved.forecast[:, 1]) - (gain[0] / slope if slope else 0.0))
+    estimates, reaches = [], []
+    for decision, difference in enumerate((gain, -gain)):
+        rows = np.flatnonzero(taken == decision)
+        rows = rows[np.argsort(distance[rows], kind="stable")]
+        last = np.flatnonzero(np.diff(distance[rows], append=np.inf))  # of equal forecasts
+        steps = int(np.log(len(last) + 1) / np.log(_GROWTH)) + 1
+        start = np.unique((_GROWTH ** np.arange(steps)).astype(int) - 1)
+        start = start[start < len(last)]
+        end = last[np.append(start[1:], len(last))[: len(start)] - 1]
+        target = solved.target[rows]
+        weights = solved.weight, shares.square
+        mass, square = (np.cumsum(w[rows, None] * target, axis=0) for w in weights)
+        saved = np.maximum.reduceat(mass[last] @ difference, start) if len(last) else []
+        values = np.zeros(len(distance))
+        sizes = [shares.size_of(values)]
+        for first, stop in zip(np.append(0, end + 1), end + 1, strict=False):
+            values[rows[first:stop]] = target[first:stop] @ difference
+            sizes.append(shares.size_of(values))
+        mass, square = (np.vstack([np.zeros(2), sums[end]]) for sums in (mass, square))
+        estimates.append(np.append(0.0, saved) / shares.total)
+        reaches.append(shares.reach(mass, square, difference, np.array(sizes)[:, None])[1])
+    return float(np.max(np.add.outer(*estimates) + np.sqrt(np.add.outer(*reaches))))
+
+
+class _Shares:
+    """Exact limits of the shares of samples with some decisions and label."""
+
+    def __init__(self, solved, confidence_level):
+        self.weight, self.cluster, self.level = solved.weight, solved.cluster, confidence_level
+        self.square = solved.weight**2 if solved.square is None else solved.square
+        self.total, self.size = self.weight.sum(), effective_size(self.weight, self.square)
+
+    def size_of(self, values):
+        """Number of independent samples whose mean value (n,) is as uncertain."""
+        if self.cluster is None:
+            return self.size
+        residual = values - weighted_mean(values, self.weight)
+        spread = np.sqrt(weighted_mean(residual**2, self.weight))
+        residual = residual / (2 * spread) if spread > 0 else residual  # as labels of rate one half
+        return clustered_size(0.5, residual, self.weight, self.cluster, self.level)
+
+    def reach(self, mass, square, difference, size):
+        """Squared distances (2, ...) of the limits of savings, from sums of weights (..., 2)."""
+        some = square > 0
+        sizes = np.where(some, mass * self.total / np.where(some, square, 1.0), self.size)
+        share = mass / self.total
+        limits = clopper_pearson(share, sizes * size / self.size, self.level)
+        low, high = (difference * (limit - share) for limit in limits)
+        least, most = np.minimum(low, high), np.maximum(low, high)
+        return np.array([np.sum(least**2, axis=-1), np.sum(most**2, axis=-1)])

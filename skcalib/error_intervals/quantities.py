@@ -30,7 +30,7 @@ class Quantity:
     """A calibration error.
 
     ``function(y_true, y_proba, *, sample_weight, labels, **options)`` returns a float; ``options``
-    are the arguments that the name fixes. ``interval(question)`` returns the `ErrorInterval` of the
+    are the arguments that the name fixes. ``interval(request)`` returns the `ErrorInterval` of the
     method "auto". ``label`` is for figures and tables; in reports ``detail`` is added to it, and
     ``note`` explains it: errors without a note are not in reports. ``scorer`` and ``curve`` are its
     names as a scorer and in `EstimationDisplay`, where it is offered there. Of a ``squared`` error,
@@ -56,14 +56,20 @@ class Quantity:
         return partial(self.function, **self.options) if self.options else self.function
 
 
-def _binned(name, options, **own):
-    return Quantity(name, calibration_error, methods.binned, options, binary=True, **own)
+def _binned(name, options, **fields):
+    return Quantity(name, calibration_error, methods.binned, options, binary=True, **fields)
 
 
-def _proper(loss, **own):
-    scorer, given = f"neg_{loss}_calibration_error", {"loss": loss}
-    proper = proper_calibration_error, methods.proper
-    return Quantity(loss, *proper, given, scorer=scorer, binary=True, **own)
+def _proper(loss, **fields):
+    return Quantity(
+        loss,
+        proper_calibration_error,
+        methods.proper,
+        {"loss": loss},
+        scorer=f"neg_{loss}_calibration_error",
+        binary=True,
+        **fields,
+    )
 
 
 _FIFTEEN = {"strategy": "uniform", "n_bins": 15}
@@ -133,4 +139,5 @@ DEBIASED = _binned(
 
 def by(attribute: str, quantities: Iterable[Quantity] = QUANTITIES) -> dict[str, Quantity]:
     """The errors that have a value of the attribute, by that value."""
-    return {found: one for one in quantities if (found := getattr(one, attribute))}
+    pairs = ((getattr(quantity, attribute), quantity) for quantity in quantities)
+    return {value: quantity for value, quantity in pairs if value}

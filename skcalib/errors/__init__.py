@@ -1,6 +1,12 @@
 """Errors: functions of labels and forecasts."""
 
-from skcalib.errors.binned import BinRows, ReliabilityBins, calibration_error, reliability_bins
+from skcalib.errors.binned import (
+    BinRows,
+    ReliabilityBins,
+    calibration_error,
+    reliability_bins,
+    simplex_calibration_error,
+)
 from skcalib.errors.corp import (
     CorpBand,
     CorpCurve,
@@ -10,16 +16,13 @@ from skcalib.errors.corp import (
     corp_test,
 )
 from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
-from skcalib.errors.density import kde_calibration_error
-from skcalib.errors.kernel import kernel_calibration_error
+from skcalib.errors.kernel import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors.logistic import (
     CalibrationInterceptSlope,
     calibration_intercept_slope,
     integrated_calibration_index,
 )
-from skcalib.errors.mean_embedding import unconditional_mean_embedding_error
-from skcalib.errors.simplex import simplex_calibration_error
-from skcalib.errors.smooth import smooth_calibration_error
+from skcalib.errors.smooth import kde_calibration_error, smooth_calibration_error
 from skcalib.proper.proper import (
     ScoreDecomposition,
     calibration_upper_bound,

@@ -1,31 +1,37 @@
-"""Binned calibration errors: ECE, RMSCE, MCE and their variants.
+"""Binned calibration errors: ECE, RMSCE, MCE and their variants, and bins of the whole simplex.
 
-`calibration_error` and `reliability_bins` are the public functions. The sums over bins follow
-(`BinSums`), then the expectation of a binned error over data sets, by the folded normal
-distribution (G22).
+`calibration_error` and `reliability_bins` are of one score. The sums over bins follow (`BinSums`),
+then the expectation of a binned error over data sets, by the folded normal distribution (G22), and
+`simplex_calibration_error` (W19).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import erf
+from sklearn.base import clone
 
 from skcalib._util.messages import is_finite, shown
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.ties import bin_ends, split_centre
 from skcalib._util.types import ArrayLike, Bins, Label, Strategy
+from skcalib._util.validation import look_up
 from skcalib.data.notions import NotionLike, resolve_notion, resolve_reduced
-from skcalib.data.samples import Samples
-from skcalib.smoothers.partition import quantile_cuts
+from skcalib.data.problem import check_problem
+from skcalib.data.samples import Samples, SketchedSamples, read_samples
+from skcalib.scores import Brier, Divergence, Lp, TotalVariation, expected_divergence
+from skcalib.smoothers import MedianCells, UniformBins
+from skcalib.smoothers.partition import PartitionSmoother, quantile_cuts
 from skcalib.stats.bins import parse_bins
 
 if TYPE_CHECKING:
-    from skcalib.data.problem import LabelsLike
+    from skcalib.data.problem import LabelsLike, Problem
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
@@ -203,7 +209,7 @@ def calibration_error(
     See Also
     --------
     reliability_bins : The bins themselves.
-    simplex_calibration_error : An error with bins of the whole simplex.
+    skcalib.errors.simplex_calibration_error : An error with bins of the whole simplex.
 
     Notes
     -----
@@ -243,33 +249,20 @@ def calibration_error(
     """
     check_options(norm, squared, debiased)
     rule = resolve_reduced(notion, reduce)
-    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    sums = _list_bins(samples, n_bins, strategy, spread=debiased)
-    return _error_of_bins(sums, samples.notion, norm=norm, squared=squared, debiased=debiased)
-
-
-def _error_of_bins(sums, notion, *, norm, squared, debiased):
-    """The error from the `BinSums` of each problem of a notion."""
-    p = resolve_norm(norm)
-    gaps, unit = [_gaps(one) for one in sums], 1.0
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    tallies = _list_bins(samples, n_bins, strategy, spread=debiased)
+    p, unit = resolve_norm(norm), 1.0
     if p > 2:  # large powers of small gaps would underflow
-        unit = max(float(gap.max()) for gap in gaps)
+        unit = max(float(sums.gaps().max()) for sums in tallies)
     if p == np.inf or unit == 0:
         return unit
-    pairs = zip(sums, gaps, strict=True)
-    powers = [_mean_power(one, (gap / unit) ** p, debiased) for one, gap in pairs]
-    power = sum(powers) / (len(powers) if notion.reduce == "mean" else 1)
+    powers = [_mean_power(sums, (sums.gaps() / unit) ** p, debiased) for sums in tallies]
+    power = sum(powers) / (len(powers) if samples.notion.reduce == "mean" else 1)
     return power if p == 1 or squared else unit * float(max(power, 0.0) ** (1 / p))
 
 
-def _gaps(sums):
-    """Gaps of the occupied bins."""
-    occupied = sums.mass > 0
-    return np.abs(sums.label - sums.score)[occupied] / sums.mass[occupied]
-
-
 def _mean_power(sums, power, debiased):
-    """Mean of a power of the gaps of one problem."""
+    """Mean of a power of the gaps of the occupied bins of one problem."""
     occupied = sums.mass > 0
     mass = sums.mass[occupied]
     if debiased:
@@ -342,21 +335,21 @@ def reliability_bins(
     forecast 0.20, observed 0.29
     """
     rule = resolve_notion(notion)
-    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    found = [record_of_bins(one, samples.scale) for one in _list_bins(samples, n_bins, strategy)]
-    return _with_rows(found, samples) if rows else found
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    tallies = _list_bins(samples, n_bins, strategy)
+    records = [record_of_bins(sums, samples.scale) for sums in tallies]
+    return _with_rows(records, samples) if rows else records
 
 
 def _with_rows(records, samples):
     """Records of bins with the bin of each sample; those without weight have one, and no share."""
-    part = samples.part
-    if part is None:
+    if isinstance(samples, SketchedSamples):
         raise ValueError(
             "rows=True needs the samples, which a sketch does not have: pass labels and forecasts."
         )
-    scores, events, _ = replace(part, weight=None).columns(samples.notion)
-    weight = np.ones(len(part.raw)) if part.weight is None else part.weight
-    found = []
+    scores, events, _ = replace(samples, weight=None).columns()
+    weight = np.ones(len(samples.raw)) if samples.weight is None else samples.weight
+    with_rows = []
     for record, score, event in zip(records, scores, events, strict=True):
         cell = bin_numbers(score, record.edges) - 1
         gaps = np.zeros(len(record.edges) - 1)
@@ -364,52 +357,60 @@ def _with_rows(records, samples):
         share = weight * np.abs(gaps[cell])
         share /= max(share.sum(), np.finfo(np.float64).tiny)
         rows = BinRows(cell, score, event.astype(np.float64), gaps[cell], share)
-        found.append(replace(record, rows=rows))
-    return found
+        with_rows.append(replace(record, rows=rows))
+    return with_rows
 
 
 def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
     """The occupied bins of `BinSums`, whose weights were divided by `scale`."""
     index = np.flatnonzero(sums.mass > 0)
     mass = sums.mass[index]
-    means = (sums.score[index] / mass, sums.label[index] / mass, sums.mean_variance()[index])
-    return ReliabilityBins(sums.edges, index, scale * mass, *means)
+    return ReliabilityBins(
+        edges=sums.edges,
+        index=index,
+        mass=scale * mass,
+        mean_score=sums.score[index] / mass,
+        mean_label=sums.label[index] / mass,
+        gap_variance=sums.mean_variance()[index],
+    )
 
 
 def _list_bins(samples, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, samples.n_independent)
     clustered = spread and samples.clustered is not None
-    if samples.sketch_rows is None and not isinstance(edges, int) and not clustered:
+    if isinstance(samples, Samples) and not isinstance(edges, int) and not clustered:
         # Known edges: one pass, without storing scores.
-        sums = samples.total(_sums_of, edges, spread)[0]
-        return [BinSums(edges, *one).without_empty_centre() for one in sums]
-    found = []
-    for one in samples.scored():
-        size = round(one.n_samples * samples.n_independent / samples.n_samples)
-        own = check_bins(n_bins, strategy, size)
-        own = quantile_edges(one.score, own, one.count) if isinstance(own, int) else own
-        sums = _bin_sums(one.score, one.event, one.weight, own, spread=spread)
-        if spread and one.square is not None:
-            cell = bin_numbers(one.score, own) - 1
-            square = np.bincount(cell, one.square, len(own) - 1)
-            sums = replace(sums, square_mass=square)
+        blocks = samples.blocks(4 * len(edges) * len(samples.classes))
+        sums = _sum_blocks(blocks, edges, spread=spread)
+        return [BinSums(edges, *columns).without_empty_centre() for columns in sums]
+    tallies = []
+    for rows in samples.scored():
+        size = round(rows.n_samples * samples.n_independent / samples.n_samples)
+        cuts = check_bins(n_bins, strategy, size)
+        cuts = quantile_edges(rows.score, cuts, rows.count) if isinstance(cuts, int) else cuts
+        sums = BinSums.of(rows.score, rows.event, rows.weight, cuts, spread=spread)
         if clustered:
-            sums = _with_clusters(sums, one, bin_numbers(one.score, own) - 1, samples.clustered)
-        found.append(sums.without_empty_centre())
-    return found
+            sums = _with_clusters(sums, rows, samples.clustered.cluster)
+        elif spread and rows.square is not None:
+            cell = bin_numbers(rows.score, cuts) - 1
+            sums = replace(sums, square_mass=np.bincount(cell, rows.square, len(cuts) - 1))
+        tallies.append(sums.without_empty_centre())
+    return tallies
 
 
-def _with_clusters(sums, rows, cell, problem):
-    """Sums whose squares are those of the sums over each cluster in each bin."""
+def _with_clusters(sums, rows, cluster):
+    """Sums whose squares are those of the sums over each cluster (n,) in each bin."""
+    n_bins, cell = len(sums.mass), bin_numbers(rows.score, sums.edges) - 1
     weight = np.ones(len(cell)) if rows.weight is None else rows.weight
-    mass = np.where(sums.mass > 0, sums.mass, 1.0)
-    centred = rows.event - rows.score - ((sums.label - sums.score) / mass)[cell]
-    pairs, part = np.unique(problem.cluster * len(mass) + cell, return_inverse=True)
-    each = np.array([np.bincount(part, one) for one in (weight, weight * centred)])
-    at = pairs % len(mass)
-    mass_of_clusters, gap_of_clusters = (np.bincount(at, one**2, len(mass)) for one in each)
-    return replace(sums, square_mass=mass_of_clusters, cluster_gap=gap_of_clusters)
+    gap = (sums.label - sums.score) / np.where(sums.mass > 0, sums.mass, 1.0)
+    centred = rows.event - rows.score - gap[cell]
+    pairs, part = np.unique(cluster * n_bins + cell, return_inverse=True)
+    mass, deviation = np.bincount(part, weight), np.bincount(part, weight * centred)
+    square_mass, square_gap = (
+        np.bincount(pairs % n_bins, sums_of_pairs**2, n_bins) for sums_of_pairs in (mass, deviation)
+    )
+    return replace(sums, square_mass=square_mass, cluster_gap=square_gap)
 
 
 def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
@@ -420,6 +421,7 @@ def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
         return float(norm)
     raise ValueError(
         f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {shown(norm)}."
+        f"{did_you_mean(norm, ('l1', 'l2', 'max'))}"
     )
 
 
@@ -439,7 +441,7 @@ def check_options(norm: Literal["l1", "l2", "max"] | float, squared: bool, debia
 
 
 STRATEGIES = ("quantile", "uniform")
-_CHUNK = 1 << 16  # scores per chunk, which fits into the cache
+_CHUNK = 1 << 16  # scores per block, which fits into the cache
 
 
 @dataclass(frozen=True)
@@ -461,12 +463,35 @@ class BinSums:
     square_gap: np.ndarray | None = None
     cluster_gap: np.ndarray | None = None
 
+    @classmethod
+    def of(
+        cls,
+        score: np.ndarray,
+        event: np.ndarray,
+        weight: np.ndarray | None,
+        edges: np.ndarray,
+        *,
+        spread: bool = True,
+    ) -> BinSums:
+        """Sums over bins, 0 in the first and 1 in the last; with `spread` of squares."""
+        event, step = np.asarray(event, dtype=bool), max(_CHUNK, 4 * len(edges))
+        slices = (slice(start, start + step) for start in range(0, len(score), step))
+        blocks = (
+            (score[rows, None], event[rows, None], None if weight is None else weight[rows])
+            for rows in slices
+        )
+        return cls(edges, *_sum_blocks(blocks, edges, spread=spread)[0])
+
+    def gaps(self) -> np.ndarray:
+        """Absolute gaps of the occupied bins."""
+        occupied = self.mass > 0
+        return np.abs(self.label - self.score)[occupied] / self.mass[occupied]
+
     def without_empty_centre(self) -> BinSums:
         """Without the bin of scores of exactly 1/2, where there are none."""
         empty = np.flatnonzero((np.diff(self.edges) == 0) & (self.mass == 0))
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        known = {name: value for name, value in values.items() if value is not None}
-        return replace(self, **{name: np.delete(value, empty) for name, value in known.items()})
+        known = {name: column for name, column in vars(self).items() if column is not None}
+        return replace(self, **{name: np.delete(column, empty) for name, column in known.items()})
 
     def mean_variance(self) -> np.ndarray:
         """Variance of the mean of label - score in each bin; infinite for one sample or cluster.
@@ -478,17 +503,11 @@ class BinSums:
         mean = (self.label - self.score) / mass
         inverse_size = np.where(self.mass > 0, self.square_mass / mass**2, 1.0)
         several = inverse_size < 1 - 1e-9
-        rest = np.where(several, 1 - inverse_size, 1.0)
+        complement = np.where(several, 1 - inverse_size, 1.0)
         if self.cluster_gap is not None:
-            return np.where(several, self.cluster_gap / mass**2 / rest, np.inf)
+            return np.where(several, self.cluster_gap / mass**2 / complement, np.inf)
         spread = np.maximum(self.square_gap / mass - mean**2, 0.0)
-        return np.where(several, spread * inverse_size / rest, np.inf)
-
-
-def _sums_of(part, notion, edges, spread):
-    """Sums (P, 3 or 5, B) of a part."""
-    blocks = part.blocks(notion, 4 * len(edges) * len(part.classes))
-    return (_sum_blocks(blocks, edges, spread=spread),)
+        return np.where(several, spread * inverse_size / complement, np.inf)
 
 
 def uniform_edges(n_bins: int) -> np.ndarray:
@@ -508,36 +527,26 @@ def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndar
 
     If 1/2 is one of the edges, it is there twice: scores of 1/2 have a separate bin.
     """
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be 'quantile' or 'uniform', got {shown(strategy)}.")
+    check_choice(strategy, "strategy", choices=("quantile", "uniform"))
     bins = parse_bins(n_bins, n_samples, strategy)
     edges = uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
     return edges if isinstance(edges, int) else split_centre(edges)
 
 
-def _bin_sums(score, label, weight, edges, *, spread=True):
-    """Sums over bins, 0 in the first and 1 in the last; with `spread` of squares."""
-    event = np.asarray(label, dtype=bool)
-    step = max(_CHUNK, 4 * len(edges))
-    rows = (slice(start, start + step) for start in range(0, len(score), step))
-    chunks = ((score[r, None], event[r, None], None if weight is None else weight[r]) for r in rows)
-    return BinSums(edges, *_sum_blocks(chunks, edges, spread=spread)[0])
-
-
-def _sum_blocks(chunks, edges, *, spread=True):
+def _sum_blocks(blocks, edges, *, spread=True):
     """Blocks of scores (m, P), events (m, P) and weights (m,) or None -> sums (P, 3 or 5, B)."""
     n_bins = len(edges) - 1
     uniform = split_centre(uniform_edges(n_bins - _has_centre(edges)))
     place = _uniform_bins if np.array_equal(edges, uniform) else bin_numbers
     total: Any = 0.0
-    for score, event, weight in chunks:
+    for score, event, weight in blocks:
         total = total + _tallies(place(score, edges), score, event, weight, n_bins + 2, spread)
     total[..., -2] += total[..., -1]  # probabilities above 1 by rounding
     return total[..., 1:-1].transpose(1, 0, 2)
 
 
 def _tallies(bins, score, event, weight, n_slots, spread):
-    """Sums of one chunk, (3 or 5, P, n_slots), by problem, label and bin."""
+    """Sums of one block, (3 or 5, P, n_slots), by problem, label and bin."""
     n_problems = score.shape[1]
     bins += n_slots * event
     if n_problems > 1:
@@ -651,3 +660,110 @@ def expected_errors_of_subsamples(
             expected_binned_error(share, np.zeros(len(gap)), spread * label_variance, size),
         ]
     )
+
+
+# --- Bins of the whole simplex --------------------------------------------------------------------
+
+
+class Euclidean(Divergence):
+    """Root of `Lp` with p = 2; for two classes the difference of the probabilities."""
+
+    def divergence(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
+        return np.sqrt(Lp(2).divergence(target, forecast))
+
+
+DISTANCES = {
+    "total_variation": TotalVariation,
+    "squared_euclidean": Brier,
+    "cityblock": lambda: Lp(1),
+    "euclidean": Euclidean,
+}
+BINS = {"median": lambda: MedianCells(15), "uniform": lambda: UniformBins(10)}
+
+
+@checks_parameters
+def simplex_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    distance: Any = "total_variation",
+    bins: Literal["median", "uniform"] | PartitionSmoother = "median",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
+    r"""Expected calibration error of all classes at once, over bins of the simplex (W19, eq. 5).
+
+    :math:`\sum_b p_b\, d(\bar y_b, \bar s_b)`: the mean distance between the class frequencies and
+    the mean forecast of each bin, where bins are cells of the simplex. It depends on every class,
+    not only the predicted one. Most cells become empty as the number of classes grows: with many
+    cells it is far above zero for calibrated forecasts too. :func:`kernel_calibration_error` has
+    neither bins nor that bias.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of any type.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of each class.
+    distance : str or object with a method ``divergence``, default="total_variation"
+        "total_variation" is half of the sum of absolute differences, "squared_euclidean" the
+        divergence of `Brier`, "cityblock" the sum of absolute differences, and "euclidean" the root
+        of the sum of squares. All but the first halve their sums for two classes, as `Brier` does.
+        Or `TotalVariation`, `Lp`, a proper score, or anything with ``divergence(target,
+        forecast)``.
+    bins : {"median", "uniform"} or partition smoother, default="median"
+        "median" is ``MedianCells(15)``: the data-dependent bins of W19, which cut the cell of the
+        largest variance at the median of its most variable coordinate, at most 15 of them with at
+        least 10 samples each. The published errors of networks on CIFAR-10 are those of
+        ``MedianCells(min_samples=100)``. "uniform" cuts every coordinate into ten. For other
+        numbers of cells pass `UniformBins`, `QuantileBins` or `LevelSets`.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights. They do not affect the cells; if the cells do not depend on the data, as for
+        "uniform", whole numbers mean repetition.
+
+    Returns
+    -------
+    float
+        In units of the distance, not negative. Cost: O(n K) for each level of cuts of "median".
+        Probabilities of type float64 are not copied.
+
+    See Also
+    --------
+    calibration_error : Bins of one score.
+
+    Examples
+    --------
+    >>> from skcalib.errors import simplex_calibration_error
+    >>> from skcalib.datasets import make_widmann
+    >>> for model in ("M1", "M2"):
+    ...     data = make_widmann(2000, model=model, random_state=0)
+    ...     print(round(simplex_calibration_error(data.y, data.y_proba), 2))
+    0.06
+    0.45
+    """
+    cells = look_up(bins, BINS, "bins", kind=PartitionSmoother)
+    # Cells of the library do not depend on the labels, so the target need not exist.
+    without_labels = type(cells) in (MedianCells, UniformBins)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, y_proba, copy=not without_labels, **columns)
+    cells = cells_for(problem, bins)
+    if isinstance(distance, type) or not hasattr(distance, "divergence"):
+        distance = look_up(distance, DISTANCES, "distance", kind=Divergence)
+    measure: Any = distance
+    if without_labels:
+        cells.fit(problem.forecast, problem.weight[:, None], problem.weight)
+        target = cells.label_means(problem.outcome, problem.forecast.shape[1])
+    else:
+        target = cells.fit(problem.forecast, problem.target, problem.weight).cell_means()
+    forecast = cells.cell_means(problem.forecast)
+    return expected_divergence(measure, target, forecast, cells.mass_)
+
+
+def cells_for(problem: Problem, bins: Any) -> PartitionSmoother:
+    """The smoother of a public function; cells by default have enough independent samples."""
+    cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
+    if isinstance(bins, str) and isinstance(cells, MedianCells) and problem.cluster is not None:
+        size = cells.min_samples * problem.n_samples / problem.n_independent
+        cells.set_params(min_samples=int(np.ceil(size)))
+    return cells

@@ -1,35 +1,37 @@
 """CORP (D21): decomposition of a score by isotonic regression, bands of the curve, and a test.
 
 `corp_decomposition` gives score = miscalibration - discrimination + uncertainty. `corp_bands` and
-`corp_test` follow.
+`corp_test` follow, then `IsotonicCurve`, the consistency band, which covers the curves of
+calibrated forecasts, and the confidence band, which covers the true curve.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, Self
 
 import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.special import rel_entr
+from scipy.stats import chi2
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.messages import shown
+from skcalib._util.messages import is_whole, shown
 from skcalib._util.parallel import draw_each, run_each
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
+from skcalib.data.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, Multilabel, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events, named_events
-from skcalib.errors.isotonic_curve import (
-    BANDS,
-    IsotonicCurve,
-    check_resamples,
-    consistency_band,
-    label_draws,
-)
+from skcalib.data.samples import binary_events, named_events, reduced
 from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
+from skcalib.smoothers.partition import TiedScores
 from skcalib.stats.few_events import refutation
 from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
@@ -54,7 +56,7 @@ class CorpCurve(Record):
     See Also
     --------
     skcalib.corp_decomposition : Fits these curves.
-    skcalib.corp_bands : Bands of the curve.
+    skcalib.errors.corp_bands : Bands of the curve.
     skcalib.ReliabilityDisplay : Draws the curve.
     """
 
@@ -183,8 +185,8 @@ def corp_decomposition(
 
     See Also
     --------
-    corp_bands : Consistency and confidence bands of the curve.
-    corp_test : Whether the miscalibration is significant.
+    skcalib.errors.corp_bands : Consistency and confidence bands of the curve.
+    skcalib.errors.corp_test : Whether the miscalibration is significant.
     skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
 
     Examples
@@ -199,13 +201,14 @@ def corp_decomposition(
     (0.012, 0.094)
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label)
-    found = run_each(_decompose_event, ((score, *event) for event in events), n_jobs=n_jobs)
-    terms, curves = zip(*found, strict=True)
-    columns = np.array(terms).T
-    totals = columns.mean(axis=1) if notion.reduce == "mean" else columns.sum(axis=1)
-    numbers: list[Any] = [*totals.tolist(), *columns, tuple(curves)]
-    return CorpDecomposition(*numbers)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    events = named_events(y_true, y_proba, notion, **columns)
+    tasks = ((score, event, problem) for event, problem in events)
+    decompositions = run_each(_decompose_event, tasks, n_jobs=n_jobs)
+    terms, curves = zip(*decompositions, strict=True)
+    terms = np.array(terms).T
+    totals = terms.mean(axis=1) if notion.reduce == "mean" else terms.sum(axis=1)
+    return CorpDecomposition(*totals.tolist(), *terms, tuple(curves))
 
 
 def _decompose_event(score, event, problem):
@@ -259,7 +262,7 @@ class CorpBand(Record):
 
     See Also
     --------
-    skcalib.corp_bands : Makes this record.
+    skcalib.errors.corp_bands : Makes this record.
     skcalib.ReliabilityDisplay : Draws the band.
     """
 
@@ -355,7 +358,7 @@ def corp_bands(
 
     Examples
     --------
-    >>> from skcalib import corp_bands
+    >>> from skcalib.errors import corp_bands
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> (one,) = corp_bands(data.y, data.y_proba, random_state=0)
@@ -363,20 +366,20 @@ def corp_bands(
     >>> bool(outside.mean() > 0.3)
     True
     """
-    if not isinstance(band, str) or band not in BANDS:
-        raise ValueError(f"band must be 'consistency' or 'confidence', got {shown(band)}.")
+    check_choice(band, "band", choices=("consistency", "confidence"))
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
-    events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label, groups)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    events = named_events(y_true, y_proba, notion, groups=groups, **columns)
     rng, bands = check_random_state(random_state), []
-    for event, one in events:
-        curve = IsotonicCurve.of(one)
+    for event, problem in events:
+        curve = IsotonicCurve.of(problem)
         if band == "consistency":
-            ends = consistency_band(curve, one, confidence_level, n_resamples, rng, n_jobs)
+            low, high = consistency_band(curve, problem, confidence_level, n_resamples, rng, n_jobs)
         else:
-            ends = curve.confidence(confidence_level, n_resamples, rng)
-        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, *ends))
+            low, high = curve.confidence(confidence_level, n_resamples, rng)
+        bands.append(CorpBand(event, curve.prob_pred, curve.prob_true, low, high))
     return bands
 
 
@@ -434,12 +437,12 @@ def corp_test(
 
     See Also
     --------
-    consistency_test : The same principle for any error.
+    skcalib.significance.consistency_test : The same principle for any error.
     kernel_calibration_test : For all classes at once, without draws.
 
     Examples
     --------
-    >>> from skcalib import corp_test
+    >>> from skcalib.errors import corp_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 2, random_state=0)
     >>> corp_test(data.y, data.y_proba, random_state=0).rejects()
@@ -451,38 +454,37 @@ def corp_test(
     score, notion = resolve_loss(loss), resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     if isinstance(y_true, ForecastSummary):
-        events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label)
+        events = named_events(y_true, y_proba, notion, **columns)
         return _test_of_summary(events, score, n_resamples, rng)
     if isinstance(notion, Multilabel):
         raise ValueError(
             "corp_test draws one label from each row of y_proba; how several labels of a sample "
             "depend on each other is not known: test one column at a time."
         )
-    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
-    events = [one for _, one in binary_events(problem, pos_label, notion)]
-    curves = [IsotonicCurve.of(one) for one in events]
+    problem = check_problem(y_true, y_proba, **columns)
+    events = [event for _, event in binary_events(problem, pos_label, notion)]
+    curves = [IsotonicCurve.of(event) for event in events]
     # For a single event the null hypothesis concerns its own probability only.
     source, draws_of = (problem, notion) if len(events) > 1 else (events[0], Canonical())
     levels, codes = source.forecast.cumsum(axis=1), np.eye(source.forecast.shape[1])
 
     def miscalibration(target):
         pairs = draws_of.problems(source.forecast, target)
-        found = [
-            np.subtract(*mean_losses(score, one, curve, labels))
-            for one, curve, (_, labels) in zip(events, curves, pairs, strict=True)
+        excesses = [
+            np.subtract(*mean_losses(score, event, curve, labels))
+            for event, curve, (_, labels) in zip(events, curves, pairs, strict=True)
         ]
-        return max(float(np.mean(found) if notion.reduce == "mean" else np.sum(found)), 0.0)
+        return max(reduced(excesses, notion), 0.0)
 
-    observed = miscalibration(source.target)
-
-    def draw(own):
-        return miscalibration(codes[draw_codes(levels, own)])
+    def draw(generator):
+        return miscalibration(codes[draw_codes(levels, generator)])
 
     def draws(size):
         return draw_each(draw, size, rng, n_jobs=n_jobs)
 
-    return _record_test(observed, draws, n_resamples, source)
+    return _record_test(miscalibration(source.target), draws, n_resamples, source)
 
 
 def _test_of_summary(events, score, n_resamples, rng):
@@ -492,12 +494,12 @@ def _test_of_summary(events, score, n_resamples, rng):
             "corp_test draws labels from whole rows of y_proba, which a sketch of several classes "
             "does not have: make a sketch of one class against the rest, or of the top label."
         )
-    ((_, one),) = events
-    curve = IsotonicCurve.of(one)
-    observed = max(float(np.subtract(*mean_losses(score, one, curve, one.target))), 0.0)
-    one_label = [np.tile(label, (len(one.weight), 1)) for label in np.eye(2)]
-    losses = np.column_stack([score.loss(label, one.forecast) for label in one_label])
-    share = one.weight / one.weight.sum()
+    ((_, problem),) = events
+    curve = IsotonicCurve.of(problem)
+    observed = max(float(np.subtract(*mean_losses(score, problem, curve, problem.target))), 0.0)
+    one_label = [np.tile(label, (len(problem.weight), 1)) for label in np.eye(2)]
+    losses = np.column_stack([score.loss(label, problem.forecast) for label in one_label])
+    share = problem.weight / problem.weight.sum()
 
     def miscalibration(rate):
         parts = _two(rate)
@@ -507,18 +509,267 @@ def _test_of_summary(events, score, n_resamples, rng):
         return max(float(loss - best), 0.0)
 
     def draws(size):
-        rates = (rate for part in label_draws(one, size, rng) for rate in part)
+        rates = (rate for part in label_draws(problem, size, rng) for rate in part)
         return np.array([miscalibration(rate) for rate in rates])
 
-    return _record_test(observed, draws, n_resamples, one)
+    return _record_test(observed, draws, n_resamples, problem)
 
 
 def _record_test(observed, draws, n_resamples, problem):
     most = MOST_TIMES * n_resamples
     pvalue, drawn = drawn_pvalue(draws, observed, n_resamples, size=len(problem.weight), most=most)
-    how = "labels drawn at the given forecasts"
-    statistic, refuted = observed, refutation(problem.forecast, problem.target)
-    if refuted:
-        statistic, pvalue, how = np.inf, 0.0, refuted
+    statistic, reason = observed, "labels drawn at the given forecasts"
+    if refuted := refutation(problem.forecast, problem.target):
+        statistic, pvalue, reason = np.inf, 0.0, refuted
     estimate = float(observed - drawn.mean())
-    return CalibrationTest(statistic, pvalue, estimate, f"CORP miscalibration, {how}")
+    return CalibrationTest(statistic, pvalue, estimate, f"CORP miscalibration, {reason}")
+
+
+# --- Isotonic curves and their bands --------------------------------------------------------------
+
+
+BANDS = ("consistency", "confidence")
+_ENTRIES = 1 << 20  # labels drawn at a time, to bound the memory
+_ROUNDING = 1e-12  # heights that differ by at most this are one block
+_GROUPS = 2_500  # of neighbouring scores, for the many fits of a consistency band
+_DISTINCT = 10_000  # scores up to which there are no groups
+_POINTS = 200  # points of a curve with many distinct scores, in rank and in value, besides knots
+
+
+class IsotonicCurve:
+    """Isotonic regression of labels on scores, which are sorted and whose ties are merged once.
+
+    ``tied`` holds the distinct scores. ``mean``, ``level`` and ``block`` are the mean label, the
+    height of the curve and the number of the block of constant height at each score. ``prob_pred``
+    and ``prob_true`` are the points of the curve to plot.
+    """
+
+    joined = True
+
+    def __init__(
+        self,
+        score: np.ndarray,
+        label: np.ndarray,
+        weight: np.ndarray,
+        square: np.ndarray | None = None,
+        cluster: np.ndarray | None = None,
+    ) -> None:
+        self.tied = TiedScores(score, weight)
+        self.mean = self.tied.means(label)
+        level = self._fit(self.mean)
+        rises = np.diff(level, prepend=-np.inf) > _ROUNDING
+        self.block = np.cumsum(rises) - 1
+        self.level = level[rises][self.block]
+        squares = weight**2 if square is None else square
+        self._share = weight.sum() / np.sum(squares)  # effective number of labels per weight
+        self._units = np.inf
+        if cluster is not None:
+            self._share = self._share / self._design_effect(label, weight, cluster)
+            self._units = independent_size(weight, cluster=cluster)
+        knots = np.concatenate([np.flatnonzero(rises), np.flatnonzero(rises)[1:] - 1])
+        self._points = spread(self.tied.score, knots)
+        self.prob_pred = self.tied.score[self._points]
+        self.prob_true = self.level[self._points]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """The curve of a binary problem."""
+        score, label = problem.forecast[:, 1], problem.target[:, 1]
+        return cls(score, label, problem.weight, problem.square, problem.cluster)
+
+    def levels(self, label: np.ndarray) -> np.ndarray:
+        """Height of the curve for other labels (n,) at each distinct score."""
+        return self._fit(self.tied.means(label))
+
+    def refit(self, labels: np.ndarray) -> np.ndarray:
+        """Heights for other labels (n, B) at the points to plot."""
+        return np.stack([self.levels(label)[self._points] for label in labels.T], axis=1)
+
+    def grouped(self, problem: Problem) -> tuple[Self, Problem]:
+        r"""The curve and its problem with neighbouring scores as one, for refits to other labels.
+
+        Scores s of rank u in (0, 1) are one group if
+        :math:`G (\arcsin \sqrt u + \arcsin \sqrt s) / \pi` rounds down to the same number, with
+        G = 2,500, which keeps single scores apart near the ends. If the forecasts are calibrated,
+        a block of an isotonic curve of n labels is about :math:`n^{-1/3}` long in units of the
+        angle of s or of u, and a group is less than a tenth of it up to n = 1,000,000. With at most
+        10,000 distinct scores nothing changes.
+        """
+        tied = self.tied
+        if len(tied.score) <= _DISTINCT:
+            return self, problem
+        rank = (np.cumsum(tied.mass) - 0.5 * tied.mass) / tied.mass.sum()
+        angles = np.arcsin(np.sqrt(rank)) + np.arcsin(np.sqrt(np.clip(tied.score, 0, 1)))
+        place = np.floor(angles * (_GROUPS / np.pi))
+        group = np.cumsum(np.diff(place, prepend=place[0]) > 0)
+        mass = np.bincount(group, tied.mass)
+        score = np.bincount(group, tied.mass * tied.score) / mass
+        square = np.bincount(group[tied.place], problem.squares)
+        grouped = copy(self)
+        grouped.tied, grouped._points = TiedScores(score, mass), group[self._points]
+        forecast = np.column_stack([1 - score, score])
+        return grouped, Problem(forecast, forecast, mass, problem.classes, square)
+
+    def confidence(
+        self, confidence_level: float, n_resamples: int, rng: np.random.RandomState
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Likelihood-ratio interval at the points to plot; uses no random numbers."""
+        if np.isfinite(self._units):
+            confidence_level = student_level(confidence_level, self._units)
+        mass = self._share * self.tied.mass
+        return isotonic_interval(self.mean, mass, self._points, confidence_level)
+
+    def _design_effect(self, label, weight, cluster):
+        """Variance of the mean of each block over that of independent labels; one correlation."""
+        place = self.tied.place
+        level, block = self.level[place], self.block[place]
+        spread = np.sqrt(level * (1 - level))
+        common = intraclass_correlation(label - level, spread, weight, cluster)
+        _, pair = np.unique(np.column_stack([block, cluster]), axis=0, return_inverse=True)
+        sums = np.bincount(pair.ravel(), weight)
+        of_block = np.zeros(len(sums), dtype=np.intp)
+        of_block[pair.ravel()] = block
+        together = np.bincount(of_block, sums**2) / np.bincount(block, weight**2)
+        return (1 + common * (together - 1))[self.block]
+
+    def _fit(self, mean):
+        return self.tied.isotonic(mean).clip(0, 1)  # only rounding leaves [0, 1]
+
+
+def spread(score: np.ndarray, knots: ArrayLike = ()) -> np.ndarray:
+    """Indices of the knots, and of distinct scores spread evenly in rank and in value."""
+    if len(score) <= 2 * _POINTS:
+        return np.arange(len(score))
+    rank = np.linspace(0, len(score) - 1, _POINTS).astype(int)
+    value = np.searchsorted(score, np.linspace(score[0], score[-1], _POINTS))
+    return np.unique(np.concatenate([rank, value, np.asarray(knots, dtype=int)]))
+
+
+def check_resamples(n_resamples: int, confidence_level: float) -> None:
+    """Enough resamples for order statistics to enclose the level."""
+    needed = int(np.ceil(2 / (1 - confidence_level) - 1e-9)) - 1
+    if not is_whole(n_resamples) or n_resamples < needed:
+        raise ValueError(
+            f"n_resamples must be a whole number of at least {needed} for a band of level "
+            f"{confidence_level:g}, got {shown(n_resamples)}."
+        )
+
+
+def consistency_band(
+    curve: IsotonicCurve,
+    problem: Problem,
+    confidence_level: float,
+    n_resamples: int,
+    rng: np.random.RandomState,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pointwise band of the curves that calibrated forecasts would give, at `curve.prob_pred`.
+
+    Labels are drawn from the forecasts and the curve is fitted to them again. The band lies between
+    two order statistics of the B refitted curves, of ranks k and B + 1 - k with
+    k = floor((B + 1)(1 - level) / 2). If the forecasts are calibrated, the observed curve is one
+    more draw of the same kind, so each point is inside with probability (B + 1 - 2k) / (B + 1) or
+    more, at every sample size. For clusters, forecasts plus residuals with a random sign of each
+    cluster take the place of labels. With more than 10,000 distinct scores, the refitted curves are
+    those of `IsotonicCurve.grouped`.
+    """
+    if isinstance(curve, IsotonicCurve) and problem.cluster is None:
+        curve, problem = curve.grouped(problem)
+    draws = label_draws(problem, n_resamples, rng)
+    refits = Parallel(n_jobs=n_jobs)(delayed(curve.refit)(draw.T) for draw in draws)
+    curves = np.concatenate(refits, axis=1)
+    curves.sort(axis=1)
+    # 1e-9 corrects rounding: (B + 1)(1 - level) / 2 should be whole for B = 199 and level .95.
+    rank = int((n_resamples + 1) * (1 - confidence_level) / 2 + 1e-9)
+    return curves[:, rank - 1], curves[:, n_resamples - rank]
+
+
+def label_draws(
+    problem: Problem, n_resamples: int, rng: np.random.RandomState
+) -> Iterator[np.ndarray]:
+    """Labels of a binary problem drawn from its forecasts, in chunks of rows of (B, n).
+
+    Where a row stands for several samples, as many labels as the effective number of samples are
+    drawn at each distinct score, and each of its rows gets their mean.
+    """
+    probability = problem.forecast[:, 1]
+    step, size = max(1, _ENTRIES // len(probability)), None
+    if problem.cluster is not None:
+        residual = problem.target[:, 1] - probability
+        for start in range(0, n_resamples, step):
+            shape = min(step, n_resamples - start), int(problem.cluster.max()) + 1
+            signs = rng.choice([-1.0, 1.0], size=shape)
+            yield probability + signs[:, problem.cluster] * residual
+        return
+    if problem.square is not None:
+        distinct, place = np.unique(probability, return_inverse=True)
+        mass, square = (np.bincount(place, sums) for sums in (problem.weight, problem.square))
+        size, probability = np.rint(mass**2 / square).astype(np.int64), np.clip(distinct, 0, 1)
+    for start in range(0, n_resamples, step):
+        shape = min(step, n_resamples - start), len(probability)
+        if size is None:
+            yield rng.random_sample(shape) < probability
+        else:
+            yield (rng.binomial(size, probability, shape) / size)[:, place]
+
+
+def isotonic_interval(
+    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Likelihood-ratio interval of an increasing curve at some of its knots.
+
+    `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
+    A height is kept unless the log likelihood of the best increasing curve through it is below that
+    of the best increasing curve by more than half the chi-squared quantile (Banerjee & Wellner,
+    2001). No derivative and no bandwidth has to be estimated. The bootstrap of isotonic curves
+    fails.
+    """
+    below = _prefix_pools(mean, mass, points)
+    above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
+    at_points = zip(mean[points, None], mass[points, None], strict=True)
+    pools = [(0.0, level, size) for level, size in at_points]
+    # Constraint: pools on the left of t are at most the height, pools on the right at least.
+    pools += [(-1.0, level, size) for level, size in below]
+    pools += [(1.0, 1 - level, size) for level, size in above]
+    row = np.repeat(np.tile(np.arange(len(points)), 3), [len(level) for _, level, _ in pools])
+    side = np.concatenate([np.full(len(level), side) for side, level, _ in pools])
+    level = np.concatenate([level for _, level, _ in pools])
+    size = np.concatenate([size for _, _, size in pools])
+
+    def cost(height):
+        height = height[row]
+        moved = np.where(side < 0, np.minimum(height, level), height)
+        moved = np.where(side > 0, np.maximum(height, level), moved)
+        divergence = rel_entr(level, moved) + rel_entr(1 - level, 1 - moved)
+        return np.bincount(row, size * divergence, len(points))
+
+    best = isotonic_regression(mean, weights=mass).x[points].clip(0, 1)
+    limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
+    lowest, highest = np.zeros(len(best)), np.ones(len(best))
+    return _last_within(cost, limit, best, lowest), _last_within(cost, limit, best, highest)
+
+
+def _prefix_pools(mean, mass, ends):
+    """Levels and sizes of the pools of the isotonic fit to mean[:end], for increasing ends."""
+    level, size, start, pools = np.empty(0), np.empty(0), 0, []
+    for end in ends:  # pools of a prefix stay pooled in longer prefixes
+        level = np.concatenate([level, mean[start:end]])
+        size = np.concatenate([size, mass[start:end]])
+        if len(level):
+            fit = isotonic_regression(level, weights=size).x.clip(0, 1)
+            first = np.flatnonzero(np.diff(fit, prepend=-np.inf))
+            level, size = fit[first], np.add.reduceat(size, first)
+        pools.append((level, size))
+        start = end
+    return pools
+
+
+def _last_within(cost, limit, inside, outside):
+    """Bisection between a height that is within the limit and the end of the scale."""
+    reached = cost(outside) <= limit
+    end = outside
+    for _ in range(40):
+        middle = 0.5 * (inside + outside)
+        within = cost(middle) <= limit
+        inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
+    return np.where(reached, end, inside)

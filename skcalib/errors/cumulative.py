@@ -13,7 +13,7 @@ from skcalib._util.records import Record
 from skcalib._util.ties import level_starts, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
-from skcalib.data.samples import Samples
+from skcalib.data.samples import SketchedSamples, read_samples
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike
@@ -39,7 +39,7 @@ class CumulativeCurve(Record):
 
     See Also
     --------
-    skcalib.cumulative_curve : Makes this record.
+    skcalib.errors.cumulative_curve : Makes this record.
     skcalib.ks_calibration_error : The largest absolute difference.
     """
 
@@ -101,7 +101,7 @@ def ks_calibration_error(
 
     See Also
     --------
-    cumulative_curve : The curve of cumulative differences.
+    skcalib.errors.cumulative_curve : The curve of cumulative differences.
 
     Examples
     --------
@@ -112,13 +112,12 @@ def ks_calibration_error(
     0.112
     """
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
-    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
     if reduce == "predicted":
-        if samples.sketch_rows is not None:
+        if isinstance(samples, SketchedSamples):
             raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
         samples = samples.per(PredictedClass())
-    curves = [_curve(one.score, one.event, one.weight) for one in samples.scored()]
-    largest = [float(np.abs(curve.difference).max()) for curve in curves]
+    largest = [float(np.abs(_curve(rows).difference).max()) for rows in samples.scored()]
     return sum(largest) / (len(largest) if samples.notion.reduce == "mean" else 1)
 
 
@@ -165,22 +164,22 @@ def cumulative_curve(
 
     Examples
     --------
-    >>> from skcalib import cumulative_curve
+    >>> from skcalib.errors import cumulative_curve
     >>> curve, = cumulative_curve([0, 1, 1], [0.25, 0.25, 0.5], notion="canonical")
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
     rule = resolve_notion(notion)
-    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    return [_curve(one.score, one.event, one.weight) for one in samples.scored()]
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    return [_curve(rows) for rows in samples.scored()]
 
 
-def _curve(score, event, weight):
-    order = np.argsort(score)
-    score = score[order]
-    rise = event[order] - score
+def _curve(rows):
+    order = np.argsort(rows.score)
+    score = rows.score[order]
+    rise = rows.event[order] - score
+    weight = None if rows.weight is None else rows.weight[order]
     if weight is not None:
-        weight = weight[order]
         rise *= weight
     last = np.append(level_starts(score)[1:], len(score)) - 1  # ends of the ties
     reached = last + 1.0 if weight is None else np.cumsum(weight)[last]

@@ -1,4 +1,4 @@
-r"""The kernel calibration error (W19): four patterns of indices over one function of two samples.
+r"""Kernel calibration errors (W19): patterns of indices over one function of two samples.
 
 .. math::
 
@@ -8,6 +8,7 @@ with weights of mean one. A notion with several problems has the mean (or sum) o
 a function of the same kind. Statistics and tests are patterns of indices (i, j) over h and do not
 depend on kernels or notions. Matrices of h are computed in blocks and not stored: sums take O(n^2
 K) time and O(n K) memory. So beyond 20,000 samples the default takes the pairs of random blocks.
+The error of mean embeddings at given locations takes linear time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
@@ -26,12 +27,16 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import one_thread
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RowIndex
-from skcalib._util.validation import look_up, mean_one
+from skcalib._util.validation import check_proba, look_up, mean_one
 from skcalib.data.clusters import cluster_sums
-from skcalib.data.notions import Notion, NotionLike, resolve_notion
+from skcalib.data.labels import check_y, class_columns
+from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.data.samples import over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
+
+if TYPE_CHECKING:
+    from skcalib.kernels import Kernel, KernelLike
 
 STATISTICS = ("auto", "biased", "unbiased", "linear", "block")
 MANY = 20_000  # samples up to which "auto" takes all pairs, and of more as many pairs as of these
@@ -114,7 +119,8 @@ def kernel_calibration_error(
 
     See Also
     --------
-    unconditional_mean_embedding_error : A similar error in linear time, at given locations.
+    skcalib.errors.unconditional_mean_embedding_error : A similar error in linear time, at given
+        locations.
     proper_calibration_error : A calibration error in units of a loss.
 
     Notes
@@ -143,8 +149,8 @@ def kernel_calibration_error(
     0.00214
     """
     notion = resolve_notion(notion)
-    rest = sample_weight, labels, pos_label
-    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
     chosen = resolve_kernel(kernel)
 
     def error(problem, notion):
@@ -158,17 +164,14 @@ def kernel_calibration_error(
 
 def estimate(h: ResidualKernel | ClusterKernel, statistic: str, block_size: Any = None) -> float:
     """The estimate of one of the four statistics from the function h."""
-    if statistic in ("linear", "block"):
-        values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
+    if statistic in ("linear", "block") or takes_blocks(statistic, len(h)):
+        size = 2 if statistic == "linear" else block_size
+        values, weight = random_block_estimates(h) if size is None else block_estimates(h, size)
         return float(np.average(values, weights=weight))
-    if takes_blocks(statistic, len(h)):
-        values, weight = random_block_estimates(h)
-        return float(np.average(values, weights=weight))
-    n_samples, diagonal = len(h), h.diagonal().sum()
     total = h.total()
     if statistic == "biased":
-        return float(total / n_samples**2)
-    return float((total - diagonal) / check_pairs(h.weight))
+        return float(total / len(h) ** 2)
+    return float((total - h.diagonal().sum()) / check_pairs(h.weight))
 
 
 def block_estimates(
@@ -207,8 +210,9 @@ def random_block_estimates(h: ResidualKernel | ClusterKernel) -> tuple[np.ndarra
     rows = random_blocks(len(h))
     weight = check_pairs(h.weight[rows])
     sums = []
-    for block in (h.take(one) for one in rows):
-        total, diagonal = block.total(), block.diagonal().sum()
+    for block in rows:
+        part = h.take(block)
+        total, diagonal = part.total(), part.diagonal().sum()
         # One uncertain sample among certain ones: the remainder is rounding error, not evidence.
         sums.append(0.0 if abs(total - diagonal) <= ROUNDING * diagonal else total - diagonal)
     return np.divide(sums, weight, out=np.zeros(len(rows)), where=weight > 0), weight
@@ -238,9 +242,7 @@ def resolve_kernel(kernel: KernelLike) -> Kernel:
 
 def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
     """Check the statistic, the number of samples, and the block size of "block"."""
-    if not isinstance(statistic, str) or statistic not in STATISTICS:
-        names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(f"statistic must be one of {names}, got {shown(statistic)}.")
+    look_up(statistic, dict.fromkeys(STATISTICS), "statistic")
     if statistic != "biased" and n_samples < 2:
         named = "unbiased" if statistic == "auto" else statistic
         raise ValueError(
@@ -309,11 +311,11 @@ def kernel_terms(problem: Problem, kernel: Kernel, notion: Notion) -> list[Any]:
     terms, weight = [], mean_one(problem.weight)
     for columns, outcome in notion.problems(problem.forecast, problem.target):
         known = ~np.isnan(outcome[:, 0])
-        own = kernel.for_data(columns[known]).terms(columns.shape[1])
+        kernels = kernel.for_data(columns[known]).terms(columns.shape[1])
         if not known.all():
             share = pairs(weight * known) / pairs(weight)
-            own = [((1 / share) * scalar, matrix) for scalar, matrix in own]
-        terms.append(own)
+            kernels = [((1 / share) * scalar, matrix) for scalar, matrix in kernels]
+        terms.append(kernels)
     return terms
 
 
@@ -323,9 +325,9 @@ def residual_parts(
     """The parts of h for forecasts and targets (n, K), with the `kernel_terms` of all data."""
     share = 1 / len(terms) if notion.reduce == "mean" else 1.0
     parts = []
-    for (columns, outcome), own in zip(notion.problems(forecast, target), terms, strict=True):
+    for (columns, outcome), kernels in zip(notion.problems(forecast, target), terms, strict=True):
         residual = weight[:, None] * (outcome - columns)
-        for scalar, matrix in own:
+        for scalar, matrix in kernels:
             left = share * (residual if matrix is None else residual @ matrix)
             parts.append(Part(scalar, columns, left, residual))
     return parts
@@ -394,45 +396,45 @@ class ResidualKernel:
         """Sum of h over all pairs, the diagonal included."""
         blocks = _upper_blocks(len(self))
         tasks = [blocks[start : start + _TASK] for start in range(0, len(blocks), _TASK)]
-        return fsum(self._in_threads(self._sum_blocks, tasks))
+
+        def sum_of_blocks(task):
+            return fsum(
+                (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts) for i, j in task
+            )
+
+        return fsum(self._in_threads(sum_of_blocks, tasks))
 
     def multiply(self, columns: np.ndarray) -> np.ndarray:
         """The product H v for each column v of (n, R), in memory O(n R)."""
-        strips = _slices(len(self))
-        products = self._in_threads(self._multiply_strip, strips, columns, strips)
-        return np.concatenate(products)
+        strips = row_slices(len(self))
+
+        def product(i):
+            return sum(part.block(i, j) @ columns[j] for j in strips for part in self.parts)
+
+        return np.concatenate(self._in_threads(product, strips))
 
     def sum_clusters(self, cluster: np.ndarray) -> np.ndarray:
         """Sums of h over all pairs of samples of two clusters (G, G), from numbers (n,)."""
-        strips = _slices(len(self))
-        sums = self._in_threads(self._sum_strip_by_cluster, strips, cluster, int(cluster.max()) + 1)
-        return cluster_sums(np.concatenate(sums), cluster)
+        strips, n_clusters = row_slices(len(self)), int(cluster.max()) + 1
 
-    def _sum_strip_by_cluster(self, i, cluster, n_clusters):
-        found = np.zeros((i.stop - i.start, n_clusters))
-        for j in _slices(len(self)):
-            columns = sum(part.block(i, j) for part in self.parts).T
-            sums = cluster_sums(columns, cluster[j])
-            found[:, : len(sums)] += sums.T
-        return found
+        def strip_sums(i):
+            totals = np.zeros((i.stop - i.start, n_clusters))
+            for j in strips:
+                columns = sum(part.block(i, j) for part in self.parts).T
+                sums = cluster_sums(columns, cluster[j])
+                totals[:, : len(sums)] += sums.T
+            return totals
 
-    def _sum_block(self, i, j):
-        return (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts)
+        return cluster_sums(np.concatenate(self._in_threads(strip_sums, strips)), cluster)
 
-    def _sum_blocks(self, blocks):
-        return fsum(self._sum_block(i, j) for i, j in blocks)
-
-    def _multiply_strip(self, i, columns, strips):
-        return sum(part.block(i, j) @ columns[j] for j in strips for part in self.parts)
-
-    def _in_threads(self, run, tasks, *arguments):
+    def _in_threads(self, run, tasks):
         """Results of tasks in their order; they do not depend on the number of threads."""
         if len(tasks) == 1:
-            return [run(tasks[0], *arguments)]
+            return [run(tasks[0])]
         # Products this small gain nothing from several threads; blocks do.
         with one_thread("blas"):
             return Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(run)(task, *arguments) for task in tasks
+                delayed(run)(task) for task in tasks
             )
 
 
@@ -470,9 +472,9 @@ class ClusterKernel:
 
     def take(self, rows: RowIndex) -> ClusterKernel:
         """The function of some of the clusters."""
-        found = copy(self)
-        found.weight, found.values = self.weight[rows], self.values[rows][:, rows]
-        return found
+        chosen = copy(self)
+        chosen.weight, chosen.values = self.weight[rows], self.values[rows][:, rows]
+        return chosen
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Values for clusters i[m] and j[m], in arrays of any equal shape."""
@@ -495,10 +497,204 @@ class ClusterKernel:
         return self.values @ columns
 
 
-def _slices(n_samples):
-    return [slice(i, min(i + _SIDE, n_samples)) for i in range(0, n_samples, _SIDE)]
+def row_slices(n_samples: int, size: int = _SIDE) -> list[slice]:
+    """Consecutive rows, `size` at a time."""
+    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
 
 
 def _upper_blocks(n_samples):
-    slices = _slices(n_samples)
+    slices = row_slices(n_samples)
     return [(i, j) for a, i in enumerate(slices) for j in slices[a:]]
+
+
+# --- Mean embeddings at locations, in linear time -------------------------------------------------
+
+
+_ROWS = 4096  # samples at a time
+
+
+@checks_parameters
+def unconditional_mean_embedding_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    locations: ArrayLike,
+    location_labels: ArrayLike | None = None,
+    kernel: KernelLike = None,
+    notion: NotionLike = "canonical",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
+    r"""Error of the mean embedding of the residuals at given locations (UCME), in linear time.
+
+    .. math::
+
+        UCME = \frac1J \sum_{j=1}^J \| \frac1n \sum_i k(S_i, t_j) (e_{Y_i} - S_i) \|^2
+
+    at the locations :math:`t_j` on the simplex; with labels :math:`l_j` of the locations only the
+    component :math:`l_j` enters the norm. The error is zero for calibrated forecasts. For others it
+    is almost surely not zero if the locations are drawn from a density and the kernel is
+    characteristic and analytic, as the Gaussian kernel is.
+
+    Parameters
+    ----------
+    y_true, y_proba
+        As in :func:`kernel_calibration_error`.
+    locations : array-like of shape (n_locations,) or (n_locations, n_columns)
+        Points of the simplex, with as many columns as the forecasts of the notion; shape
+        (n_locations,) for two columns. They must not depend on `y_true`.
+    location_labels : array-like of shape (n_locations,), default=None
+        The class whose component is used at each location; for "canonical" only.
+    kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
+        As in :func:`kernel_calibration_error`.
+    notion : {"canonical", "auto", "top_label"} or Notion, default="canonical"
+        A notion with one problem.
+    sample_weight, labels, pos_label
+        As in :func:`kernel_calibration_error`. Weights are averaging weights.
+
+    Returns
+    -------
+    float
+        The error, not rooted, at least 0. Biased upward by the variance of the means over n. Time
+        O(n J K).
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for notions with several problems.
+
+    See Also
+    --------
+    kernel_calibration_test : With ``method="embedding"``, the test of this error.
+
+    References
+    ----------
+    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests beyond classification.
+       ICLR 2021.
+    .. [2] W. Jitkrittum, Z. Szabo, K. Chwialkowski and A. Gretton. Interpretable distribution
+       features with maximum testing power. NeurIPS 2016.
+
+    Examples
+    --------
+    >>> from skcalib.errors import unconditional_mean_embedding_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 3, random_state=0)
+    >>> corners = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]
+    >>> error = unconditional_mean_embedding_error(data.y, data.y_proba, locations=corners)
+    >>> print(f"{error:.4f}")
+    0.0010
+    """
+    notion = resolve_notion(notion)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, y_proba, **columns)
+    problem.require_order(notion)
+    points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
+    component = check_components(location_labels, problem, notion, points)
+    return Embedding(problem, resolve_kernel(kernel), notion, points, component).error()
+
+
+class Embedding:
+    """Features k(S_i, t_j) (y_i - S_i) of samples at locations, and their mean over samples.
+
+    Features have shape (n, J * K); with a column `component[j]` for each location, (n, J).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        notion: Notion,
+        points: np.ndarray,
+        component: np.ndarray | None = None,
+    ) -> None:
+        self.forecast, self.target = one_problem(problem, notion)
+        self.weight = mean_one(problem.weight)
+        self.points, self.component = points, component
+        n_columns = self.forecast.shape[1]
+        self.terms = [
+            (scalar, np.eye(n_columns) if matrix is None else matrix)
+            for scalar, matrix in kernel.for_data(self.forecast).terms(n_columns)
+        ]
+
+    def error(self) -> float:
+        """Mean over the locations of the squared norm of the mean feature."""
+        mean = self.total(self.target) / len(self.forecast)
+        return float(np.sum(mean**2) / len(self.points))
+
+    def total(self, target: np.ndarray) -> np.ndarray:
+        """Sum of the features of all samples, with their targets."""
+        total: Any = sum(
+            self.features(i, target[i]).sum(axis=0) for i in row_slices(len(self.forecast), _ROWS)
+        )
+        return total
+
+    def sums(self, cluster: np.ndarray) -> np.ndarray:
+        """Sums of the features over clusters, from the numbers of these (n,)."""
+        parts = [
+            self.features(rows, self.target[rows]) for rows in row_slices(len(self.forecast), _ROWS)
+        ]
+        return cluster_sums(np.concatenate(parts), cluster)
+
+    def null_covariance(self) -> np.ndarray:
+        r"""Covariance of a feature under calibration, where labels are drawn from forecasts.
+
+        Known given the forecasts: with the features :math:`z_i(k)` that a label k would give,
+        :math:`\frac1n \sum_i \sum_k S_{ik} z_i(k) z_i(k)^\top`.
+        """
+        total: Any = 0.0
+        for rows in row_slices(len(self.forecast), _ROWS):
+            for share, label in zip(
+                self.forecast[rows].T, np.eye(len(self.forecast[0])), strict=True
+            ):
+                features = self.features(rows, label)
+                total = total + features.T @ (share[:, None] * features)
+        return total / len(self.forecast)
+
+    def features(self, rows: RowIndex, target: np.ndarray) -> np.ndarray:
+        """Features of some of the samples, with their targets."""
+        forecast = self.forecast[rows]
+        residual = self.weight[rows, None] * (target - forecast)
+        features = 0.0
+        for scalar, matrix in self.terms:
+            left = residual @ matrix
+            left = left[:, None, :] if self.component is None else left[:, self.component, None]
+            features = features + scalar(forecast, self.points)[:, :, None] * left
+        return features.reshape(len(forecast), -1)
+
+
+def one_problem(problem: Problem, notion: Notion) -> tuple[np.ndarray, np.ndarray]:
+    """The only pair (forecast, target) of a notion."""
+    problems = list(notion.problems(problem.forecast, problem.target))
+    if len(problems) > 1:
+        raise ValueError(
+            f"{notion!r} has {len(problems)} problems, but locations belong to one: use "
+            "'canonical' or 'top_label'."
+        )
+    return problems[0]
+
+
+def check_locations(locations: ArrayLike, n_columns: int) -> np.ndarray:
+    """Points of the simplex with as many columns as the forecasts."""
+    points = check_proba(locations, name="locations")
+    if points.shape[1] != n_columns:
+        raise ValueError(
+            f"locations have {points.shape[1]} columns, but the forecasts have {n_columns}."
+        )
+    return points
+
+
+def check_components(
+    location_labels: ArrayLike | None, problem: Problem, notion: Notion, points: np.ndarray
+) -> np.ndarray | None:
+    """The column of the label of each location."""
+    if location_labels is None:
+        return None
+    if not isinstance(notion.for_columns(len(problem.classes)), Canonical):
+        raise ValueError("location_labels name classes, and need notion='canonical'.")
+    component = class_columns(check_y(location_labels, name="location_labels"), problem.classes)
+    if len(component) != len(points):
+        raise ValueError(
+            f"There are {len(points)} locations, but {len(component)} location_labels."
+        )
+    return component

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, stdtrit
@@ -15,11 +14,11 @@ from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
-from skcalib.data.samples import only_problem, over_problems
-from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.proper.proper_terms import SmoothedProblem, solve_notion
+from skcalib.data.samples import only_problem, over_problems, reduced
+from skcalib.links.newton import likelihood_tolerance, logistic_regression
+from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.smoothers import SmootherLike, resolve_smoother
 from skcalib.stats.few_events import FEW, uncertain_labels
 from skcalib.stats.means import MeanInterval
 
@@ -44,7 +43,7 @@ class CalibrationInterceptSlope(Record):
     See Also
     --------
     skcalib.calibration_intercept_slope : Makes this record.
-    skcalib.logistic_calibration_test : Tests of intercept and slope.
+    skcalib.significance.logistic_calibration_test : Tests of intercept and slope.
     """
 
     in_the_large: MeanInterval
@@ -140,24 +139,22 @@ def calibration_intercept_slope(
     >>> round(slope.estimate, 2), round(slope.low, 2), round(slope.high, 2)
     (0.6, 0.55, 0.65)
     """
-    data = y_true, y_proba, Auto(), sample_weight, labels, pos_label, groups
-    problem, _ = only_problem(*data)
-    x, y, *rows = uncertain_logits(problem)
-    _need_a_maximum(x, y)
-    one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, rows[0])))
-    (in_the_large,) = coefficient_intervals(one[:, None], x, y, rows, confidence_level)
-    columns = np.column_stack([one, x / scale])  # of comparable size
-    intercept, slope = coefficient_intervals(columns, 0.0, y, rows, confidence_level)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem, _ = only_problem(y_true, y_proba, Auto(), groups=groups, **columns)
+    problem, log_odds = uncertain_logits(problem)
+    _need_a_maximum(log_odds, problem.target[:, 1])
+    ones, scale = np.ones(len(log_odds)), float(np.sqrt(weighted_mean(log_odds**2, problem.weight)))
+    (in_the_large,) = coefficient_intervals(ones[:, None], log_odds, problem, confidence_level)
+    features = np.column_stack([ones, log_odds / scale])  # of comparable size
+    intercept, slope = coefficient_intervals(features, 0.0, problem, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
     )
     return CalibrationInterceptSlope(in_the_large, intercept, slope)
 
 
-def uncertain_logits(
-    problem: Problem,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Log odds, labels, weights, their squares and clusters, where no forecast is 0 or 1."""
+def uncertain_logits(problem: Problem) -> tuple[Problem, np.ndarray]:
+    """The samples whose forecast of two classes is not 0 or 1, and their log odds (n,)."""
     forecast, target = problem.forecast, problem.target
     if forecast.shape[1] > 2:
         raise ValueError(
@@ -176,8 +173,7 @@ def uncertain_logits(
         )
     uncertain = np.flatnonzero((forecast > 0).all(axis=1))
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
-    kept = problem.take(uncertain)
-    return log_odds, target[uncertain, 1], kept.weight, kept.squares, kept.cluster
+    return problem.take(uncertain), log_odds
 
 
 def _need_a_maximum(x, y):
@@ -200,23 +196,22 @@ def _need_a_maximum(x, y):
 def coefficient_intervals(
     columns: np.ndarray,
     offset: np.ndarray | float,
-    y: np.ndarray,
-    rows: Sequence[Any],
+    problem: Problem,
     confidence_level: float,
 ) -> list[MeanInterval]:
-    """Intervals of the coefficients of a logistic regression; `rows` as of `uncertain_logits`."""
-    weight, square, cluster = rows
+    """Intervals of the coefficients of a logistic regression of the event of a binary problem."""
+    y, weight, square = problem.target[:, 1], problem.weight, problem.squares
     share, size = weight / weight.sum(), effective_size(weight, square)
     theta, hessian = logistic_regression(
         columns, offset, y, size * share, tolerance=likelihood_tolerance(size)
     )
-    units = independent_size(weight, square, cluster)
+    units = independent_size(weight, square, problem.cluster)
     freedom = units - len(theta)
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
     root = np.sqrt(square) / weight.sum()
     chance = expit(offset + columns @ theta)
-    scores = cluster_sums(columns * (root * (chance - y))[:, None], cluster)
+    scores = cluster_sums(columns * (root * (chance - y))[:, None], problem.cluster)
     inverse = np.linalg.inv(hessian / size)
     variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * units / freedom
     if uncertain_labels(np.column_stack([1 - chance, chance]), weight, square) < FEW:
@@ -311,7 +306,8 @@ def integrated_calibration_index(
         solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
         return index_of_solved(solved, notion, quantile)
 
-    return over_problems(y_true, y_proba, notion, index, sample_weight, labels, pos_label)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    return over_problems(y_true, y_proba, notion, index, **columns)
 
 
 def index_of_solved(
@@ -321,10 +317,10 @@ def index_of_solved(
 ) -> float:
     """The index of problems from `solve_notion`."""
     indices = []
-    for one in solved:
-        distance = TotalVariation().divergence(one.conditional, one.forecast)
+    for problem in solved:
+        distance = TotalVariation().divergence(problem.conditional, problem.forecast)
         if quantile is None:
-            indices.append(weighted_mean(distance, one.weight))
+            indices.append(weighted_mean(distance, problem.weight))
         else:
-            indices.append(weighted_quantile(distance, one.weight, quantile))
-    return float(np.mean(indices) if notion.reduce == "mean" else np.sum(indices))
+            indices.append(weighted_quantile(distance, problem.weight, quantile))
+    return reduced(indices, notion)

@@ -1,7 +1,6 @@
 """Estimators: errors of classifiers, and recalibrated classifiers."""
 
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
-from skcalib.estimators.crossfit import CrossFitProba
-from skcalib.estimators.recalibrated import RecalibratedClassifierCV
+from skcalib.estimators.recalibrated import CrossFitProba, RecalibratedClassifierCV
 
 __all__ = ["CalibrationErrorEstimator", "CrossFitProba", "RecalibratedClassifierCV"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,22 +12,18 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
-from skcalib._util.validation import check_confidence_level, check_proba
-from skcalib.data.chunks import Chunks, check_chunk_labels
-from skcalib.data.labels import check_class_order
+from skcalib._util.validation import check_proba
 from skcalib.data.notions import Multilabel, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.data.samples import reduced_fields
-from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
-from skcalib.errors.chunked import read_part, solve_chunks
-from skcalib.estimators._base import ClassifierInspector
-from skcalib.proper.proper import ScoreDecomposition, decompose
-from skcalib.proper.proper_terms import reads_only, resolve_estimate
+from skcalib.error_intervals.proper import estimate_proper_error
+from skcalib.estimators.classifiers import ClassifierInspector
+from skcalib.proper.proper import ScoreDecomposition, decompose, reads_only, resolve_estimate
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.stats.means import MeanInterval
 
 if TYPE_CHECKING:
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 
 @completes_docstrings
@@ -208,128 +203,36 @@ class CalibrationErrorEstimator(ClassifierInspector):
         """
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
-        return self._estimate(problem)
-
-    def _estimate(self, problem):
-        how: dict[str, Any] = {
-            "loss": self.loss,
-            "smoother": self._seeded_smoother(),
-            "method": self.method,
-            "confidence_level": float(self.confidence_level),
-            "n_jobs": self.n_jobs,
-        }
-        if not problem.is_incomplete:
-            found = estimate_proper_error(problem, notion=self.notion, **how)
-            given = found.interval, found.evidence, found.lower_bound
-            return self._set(decompose(found.terms), *given)
-        found = [
-            estimate_proper_error(one, notion="canonical", **how) for one in problem.of_labels()
-        ]
-        mean = partial(reduced_fields, notion=resolve_notion(self.notion))
-        interval, evidence = None, None
-        if all(one.interval is not None for one in found):
-            interval = mean(MeanInterval, [one.interval for one in found])
-        if all(one.evidence is not None for one in found):
-            names = found[0].evidence
-            evidence = {
-                name: float(np.mean([one.evidence[name] for one in found])) for name in names
-            }
-        reason = next((one.lower_bound for one in found if one.lower_bound), "")
-        terms = mean(ScoreDecomposition, [decompose(one.terms) for one in found])
-        return self._set(terms, interval, evidence, reason)
-
-    def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
-        r"""Estimate the calibration error on samples in chunks, which are never in memory together.
-
-        For averaged maps without an estimator: ``estimator=None``, ``smoother=None``,
-        ``method="auto"``, and the Brier score or the log loss. The first pass keeps 40,000 samples
-        at random, or 80 per class if that is more. If these are all samples, the results are those
-        of `fit`. Otherwise the maps are fitted to half of them, and two more passes take one Newton
-        step towards the fit to all samples (:ref:`one_step`). The interval then has no exact limits
-        where fewer than 20 events are seen, and may end above that of the mean loss. Jumps and
-        confused classes are sought in the part only: if there are any, ``lower_bound_`` states that
-        the error may exceed the upper limit.
-
-        Returns
-        -------
-        CalibrationErrorEstimator
-            The fitted estimator, with the further attribute ``n_passes_``, the number of passes.
-
-        Raises
-        ------
-        ValueError
-            For an iterator, such as a generator, because it can be read only once; for invalid
-            samples, with the number of the chunk; if the constructor has no ``labels``, which must
-            list the classes; for parameters other than those above; if a pass has a different
-            number of samples than the first.
-
-        Notes
-        -----
-        There are 1 or 3 passes. Estimates and limits differ from those of fits to all samples by
-        much less than their standard errors: in tests with 100,000 samples by at most .03 and .1.
-        Without miscalibration the upper limit of the log loss varies more: by a factor of up to 3.
-        The part depends on the numbers of the chunks and on the order of their rows. Memory: the
-        part, one chunk, or about two for each job of joblib's context, its directions in parts of
-        at most 32 MB, and O(J^2) sums for each problem of the notion with J functions. With
-        ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the sums
-        of Dask arrays, on its workers; only sums and the part are sent to this process. Its own
-        ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skcalib import CalibrationErrorEstimator
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.8, random_state=0)
-        >>> chunks = [
-        ...     (data.y_proba[rows], data.y[rows]) for rows in np.array_split(np.arange(20_000), 40)
-        ... ]
-        >>> estimator = CalibrationErrorEstimator(labels=[0, 1, 2]).fit_chunks(chunks)
-        >>> whole = CalibrationErrorEstimator().fit(data.y_proba, data.y)
-        >>> estimator.calibration_error_ == whole.calibration_error_, estimator.n_passes_
-        (True, 1)
-        """
-        check_confidence_level(self.confidence_level)
-        score = resolve_loss(self.loss)
-        if self.estimator is not None or self.cv is not None:
-            raise ValueError(
-                "fit_chunks takes probabilities, not features: pass estimator=None and cv=None, "
-                "and the forecasts of the classifier in the chunks."
-            )
-        if resolve_estimate(self.smoother, self.method, score)[0] is not None:
-            raise ValueError(
-                "fit_chunks supports smoother=None with method='auto' and loss='brier' or 'log' "
-                "only: use fit on a part of the samples that fits into memory."
-            )
-        classes = check_chunk_labels(self.labels, type(self).__name__)
-        notion = resolve_notion(self.notion).for_columns(len(classes))
-        if notion.ordered:
-            check_class_order(classes)
-        source = Chunks(chunks)
-        first = read_part(source, classes)
-        if first.complete:
-            self._estimate(first.part)
+        estimate = partial(
+            estimate_proper_error,
+            loss=self.loss,
+            smoother=self._seeded_smoother(),
+            method=self.method,
+            confidence_level=float(self.confidence_level),
+            n_jobs=self.n_jobs,
+        )
+        if problem.is_incomplete:
+            estimates = [estimate(label, notion="canonical") for label in problem.of_labels()]
         else:
-            terms, norm, *rest = solve_chunks(source, first, score=score, notion=notion)
-            interval = interval_of_norm(terms.calibration, norm, float(self.confidence_level))
-            self._set(terms, interval, *rest)
-        self.classes_, self.n_features_in_ = classes, first.n_columns
-        self.n_passes_ = source.passes
-        return self
-
-    def _set(self, terms, interval, evidence, lower_bound):
-        """Set the attributes from a `ScoreDecomposition`, an interval or None, and the rest."""
-        self.lower_bound_ = lower_bound
+            estimates = [estimate(problem, notion=self.notion)]
+        mean = partial(reduced_fields, notion=resolve_notion(self.notion))
+        terms = mean(ScoreDecomposition, [decompose(part.terms) for part in estimates])
         self.calibration_error_ = terms.calibration
         self.refinement_ = terms.refinement
         self.sharpness_ = terms.sharpness
         self.uncertainty_ = terms.uncertainty
         self.expected_loss_ = terms.loss
-        self.confidence_interval_ = self.standard_error_ = None
-        if interval is not None:
+        self.lower_bound_ = next((part.lower_bound for part in estimates if part.lower_bound), "")
+        self.confidence_interval_ = self.standard_error_ = self.evidence_ = None
+        if all(part.interval is not None for part in estimates):
+            interval = mean(MeanInterval, [part.interval for part in estimates])
             self.confidence_interval_ = (interval.low, interval.high)
             self.standard_error_ = interval.standard_error
-        self.evidence_ = evidence
+        if all(part.evidence is not None for part in estimates):
+            self.evidence_ = {
+                name: float(np.mean([part.evidence[name] for part in estimates]))
+                for name in estimates[0].evidence
+            }
         return self
 
     def _given_forecasts(self, X, y, *, sample_weight, groups):
@@ -342,10 +245,19 @@ class CalibrationErrorEstimator(ClassifierInspector):
                 "estimator=... for features."
             ) from None
         notion = resolve_notion(self.notion)
-        data = y, X, notion, sample_weight, self.labels, None, groups
-        how: dict[str, Any] = {"name": "X", "remedy": "labels", "incomplete": True}
-        how["copy"] = not reads_only(self.loss, notion, self.smoother, self.method)
-        problem = check_problem(*data, soft=True, **how)
+        problem = check_problem(
+            y,
+            X,
+            notion,
+            sample_weight,
+            self.labels,
+            groups=groups,
+            soft=True,
+            name="X",
+            remedy="labels",
+            copy=not reads_only(self.loss, notion, self.smoother, self.method),
+            incomplete=True,
+        )
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return problem

@@ -1,7 +1,12 @@
-"""A classifier with a cross-fitted recalibrator."""
+"""Estimators that train a classifier and cross-fit its probabilities.
+
+`RecalibratedClassifierCV` fits a recalibrator to them, and `CrossFitProba` hands them to the next
+step of a Pipeline.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
@@ -9,18 +14,45 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_memory,
+    column_or_1d,
+    validate_data,
+)
 
-from skcalib._util.parallel import run_each
-from skcalib._util.parameters import check_parameters_of, completes_docstrings, instead_of
+from skcalib._util.parallel import run_each, threads_for
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
-from skcalib.data.labels import check_class_order, ordered_categories, unique_labels
-from skcalib.estimators._base import ClassifierTrainer
-from skcalib.estimators._response import aligned_proba, check_fold_classes
-from skcalib.recalibration.base import forecast_range, outside_range
+from skcalib.data.clusters import folds_of_groups
+from skcalib.data.labels import (
+    check_class_order,
+    check_y,
+    ordered_categories,
+    unique_labels,
+)
+from skcalib.estimators.classifiers import (
+    ClassifierResponse,
+    MetaEstimator,
+    aligned_proba,
+    check_fold_classes,
+    classes_of,
+    clone_estimator,
+    cross_fit,
+    fit_fold,
+    method_to_recalibrate,
+    refuse_unlabelled,
+    some_rows,
+    use_fitted,
+)
+from skcalib.recalibration.base import TransformerOfColumns, forecast_range, outside_range
 from skcalib.recalibration.fitting import (
     fit_recalibrator,
     recalibrated_proba,
@@ -33,6 +65,79 @@ from skcalib.scores import LossLike, resolve_training_loss
 
 if TYPE_CHECKING:
     from sklearn.utils.metadata_routing import MetadataRouter
+
+
+class ClassifierTrainer(MetaEstimator):
+    """Base class: trains a classifier and cross-fits its probabilities.
+
+    Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
+    """
+
+    #: It maps features, where a recalibrator maps probabilities.
+    _of_features = True
+
+    def _check_data(self, X, y):
+        """Labels as an array; also stores the number and names of the features of X."""
+        check_indices(X=X, y=self._check_passed(y))
+        y = column_or_1d(y, warn=True)
+        with np.errstate(invalid="ignore"):  # infinity is cast to an integer before the check
+            check_classification_targets(y)
+        y = check_y(y, name="y")
+        check_consistent_length(X, y)
+        self._check_wrapped()
+        refuse_unlabelled(self._wrapped(), y)
+        validate_data(self, X, skip_check_array=True)
+        return y
+
+    def _check_new(self, X):
+        """Compare the features with those of `fit`; 1-d data are checked by the classifier."""
+        if getattr(X, "ndim", 2) != 1:
+            validate_data(self, X, reset=False, skip_check_array=True)
+
+    def _folds(self, X, y, split_params):
+        """Pairs (train, test), drawn once so that all later steps use the same folds."""
+        splitter = check_cv(self.cv, y, classifier=True)
+        return folds_of_groups(splitter, X, y, **split_params)
+
+    def _held_out(self, X, y, folds, params, weight=None, *, ensemble=False):
+        """A list of `HeldOut`: one, or one per fold."""
+        if self._is_frozen():
+            classes, rows = self.estimator.classes_, np.arange(len(y))
+            unknown = np.setdiff1d(y, classes)
+            if len(unknown):
+                raise ValueError(
+                    f"y contains {unknown.tolist()[0]!r}, but the classes of the frozen classifier "
+                    f"are {classes.tolist()}: no map of its probabilities can predict it."
+                )
+            method = self.response_method
+            return [use_fitted(self.estimator, X, classes, method, weight, rows=rows)]
+        if not ensemble:
+            return [self._cross_fit(X, y, folds, params, weight)]
+        (X,) = indexable(X)
+        fit = partial(
+            fit_fold,
+            self._wrapped(),
+            X,
+            y,
+            classes=unique_labels(y),
+            response_method=self.response_method,
+            fit_params=params,
+            weight=weight,
+        )
+        return run_each(fit, folds, n_jobs=self.n_jobs)
+
+    def _cross_fit(self, X, y, folds, params, weight, fit=cross_fit):
+        method = self.response_method
+        return fit(
+            self._wrapped(),
+            X,
+            y,
+            folds,
+            params,
+            response_method=method,
+            n_jobs=self.n_jobs,
+            weight=weight,
+        )
 
 
 @completes_docstrings
@@ -148,7 +253,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     ('IdentityRecalibrator', True)
     """
 
-    @instead_of(method="recalibrator='isotonic', 'platt' ('sigmoid') or 'beta'")
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
@@ -208,29 +312,29 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             self.selection_, recalibrator = self._select(held_out, y, weight, folds)
         elif weight is not None:
             warn_without_weight(recalibrator, "classifier")
-        self.estimators_ = [one.model for one in held_out]
-        self.responses_ = [one.response for one in held_out]
+        self.estimators_ = [part.model for part in held_out]
+        self.responses_ = [part.response for part in held_out]
         features = X if takes_features(recalibrator) else None
         alone = len(held_out) == 1
-        own_folds = None
+        mixture_folds = None
         if divides and alone:
-            own_folds = [np.searchsorted(held_out[0].rows, test) for _, test in folds]
+            mixture_folds = [np.searchsorted(held_out[0].rows, test) for _, test in folds]
         tasks = (
             (
                 recalibrator,
-                proba,
-                y[rows],
-                take_rows(weight, rows),
+                part.proba,
+                y[part.rows],
+                take_rows(weight, part.rows),
                 self.classes_,
-                take_rows(features, rows),
+                take_rows(features, part.rows),
             )
-            for proba, rows in ((one.proba, one.rows) for one in held_out)
+            for part in held_out
         )
-        fit = partial(fit_recalibrator, folds=own_folds)
+        fit = partial(fit_recalibrator, folds=mixture_folds)
         self.recalibrators_ = run_each(fit, tasks, n_jobs=self.n_jobs)
-        proba = np.concatenate([one.proba for one in held_out])
+        proba = np.concatenate([part.proba for part in held_out])
         if weight is not None:
-            proba = proba[weight[np.concatenate([one.rows for one in held_out])] > 0]
+            proba = proba[weight[np.concatenate([part.rows for part in held_out])] > 0]
         self.calibration_range_ = forecast_range(proba)
         self.estimator_ = self.estimators_[0] if alone else None
         self.recalibrator_ = self.recalibrators_[0] if alone else None
@@ -298,7 +402,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         parts = zip(self.estimators_, self.responses_, strict=True)
         tasks = ((model, X, self.classes_, response) for model, response in parts)
         forecasts = run_each(aligned_proba, tasks, n_jobs=self.n_jobs, prefer="threads")
-        return np.all([outside_range(self, one).any(axis=1) for one in forecasts], axis=0)
+        return np.all([outside_range(self, forecast).any(axis=1) for forecast in forecasts], axis=0)
 
     def _selects(self):
         return isinstance(self.recalibrator, str) and self.recalibrator == "select"
@@ -309,8 +413,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def _recalibrator(self):
         if self._is_stack():
-            own = {"loss": self.loss, "candidates": self.candidates, "n_jobs": self.n_jobs}
-            return StackedRecalibrator(**own)
+            return StackedRecalibrator(
+                loss=self.loss, candidates=self.candidates, n_jobs=self.n_jobs
+            )
         return resolve_recalibrator(self.recalibrator)
 
     def _check_parameters(self):
@@ -341,9 +446,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def _select(self, held_out, y, weight, folds):
         """Compare the candidates on all held-out predictions."""
         total, times = np.zeros((len(y), len(self.classes_))), np.zeros((len(y), 1))
-        for one in held_out:
-            total[one.rows] += one.proba
-            times[one.rows] += 1
+        for part in held_out:
+            total[part.rows] += part.proba
+            times[part.rows] += 1
         return select_recalibrator(
             self.candidates,
             total / np.maximum(times, 1),  # rows in no test fold stay at 0 and are not used
@@ -370,3 +475,169 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 def _answer(model, recalibrator, response, X, classes):
     proba = aligned_proba(model, X, classes, response)
     return recalibrated_proba(recalibrator, proba, classes, X)
+
+
+@completes_docstrings
+class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
+    r"""Turn a classifier into a transformer of its cross-fitted probabilities.
+
+    The first step of a Pipeline of recalibrators. The next step must not be fitted to predictions
+    of a model that was trained on the same labels. Therefore `fit_transform` differs from
+    `transform`, as in scikit-learn's `TargetEncoder` and in stacking:
+
+    - ``fit_transform(X, y)`` returns :math:`\hat p^{(-f(i))}(x_i)`, where f(i) is the fold that
+      tests sample i and :math:`\hat p^{(-f)}` the classifier fitted without that fold;
+    - ``transform(X)`` returns :math:`\hat p(x)` of the classifier fitted on all samples.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The classifier; cloned, never fitted in place. A `sklearn.frozen.FrozenEstimator` is used as
+        it is, and then the data of `fit_transform` must be held-out data. None is
+        `LogisticRegression`.
+    cv : None, int or splitter, default=None
+        Folds; None means five, stratified. Repeated splitters average the predictions for each
+        sample. Each sample must be tested at least once, and the training samples of a fold must
+        have every class that it tests.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        As in `RecalibratedClassifierCV`: "auto" takes decision values where predict_proba
+        saturates.
+    memory : str, path or object with the interface of joblib.Memory, default=None
+        Folder, or cache, in which `fit_transform` keeps the fitted classifier and its out-of-fold
+        probabilities, as `sklearn.pipeline.Pipeline` does. The key is the classifier with its
+        parameters, the samples, the folds and the parameters of `fit`. A classifier that draws
+        random numbers without a seed is not drawn again.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The classifier fitted on all samples, or the frozen one.
+    response_ : object
+        How its probabilities are obtained, as one of the `responses_` of
+        `RecalibratedClassifierCV`. `fit` learns the scale of decision values from X, and
+        `fit_transform` from held-out values.
+    classes_ : array of shape (n_classes,)
+        Class of each column.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, if X has names.
+
+    See Also
+    --------
+    RecalibratedClassifierCV : The same in one object, also for folds that do not test all samples.
+
+    Notes
+    -----
+    Cost: one fit for each fold and one on all samples; none if `memory` has them. A fitted
+    classifier that is not frozen is cloned, with a warning. Without metadata routing, `fit` and
+    `fit_transform` pass ``groups`` to the splitter and all other parameters, such as
+    ``sample_weight``, to the classifier; in a Pipeline write ``crossfitproba__sample_weight=...``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skcalib import CrossFitProba, PlattScaling
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(CrossFitProba(GaussianNB()), PlattScaling()).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (569, 2)
+    """
+
+    _fitting_methods = ("fit", "fit_transform")
+
+    def __init__(
+        self,
+        estimator: BaseEstimator | None = None,
+        *,
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        n_jobs: int | None = None,
+        memory: str | os.PathLike[str] | Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.response_method = response_method
+        self.n_jobs = n_jobs
+        self.memory = memory
+
+    def fit(self, X: MatrixLike, y: ArrayLike | None, **fit_params: Any) -> Self:
+        """Fit the classifier on all samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in any form that the classifier accepts.
+        **fit_params : dict
+            Parameters of the classifier's `fit`.
+        """
+        check_parameters_of(self)
+        y = self._check_data(X, y)
+        params, _ = self._route("fit", fit_params)
+        if self._is_frozen():
+            self.estimator_ = self.estimator
+        else:
+            with threads_for(X, self.n_jobs):
+                self.estimator_ = clone_estimator(self._wrapped()).fit(X, y, **params)
+        self.classes_ = classes_of(self.estimator_)
+        few = some_rows(X)
+        method = method_to_recalibrate(self.estimator_, few, self.response_method)
+        self.response_ = ClassifierResponse.of(self.estimator_, few, method)
+        return self
+
+    def fit_transform(
+        self, X: MatrixLike, y: ArrayLike | None = None, **fit_params: Any
+    ) -> np.ndarray:
+        """Fit the classifier on all samples, and return its out-of-fold probabilities.
+
+        Parameters
+        ----------
+        **fit_params : dict
+            Parameters of the classifier's `fit`, and ``groups`` for the splitter.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+
+        Raises
+        ------
+        ValueError
+            For invalid input or parameters, and for folds that leave samples untested or whose
+            training samples lack a class that they test.
+        """
+        check_parameters_of(self)
+        y = self._check_data(X, y)
+        params, split_params = self._route("fit_transform", fit_params)
+        folds = [] if self._is_frozen() else self._folds(X, y, split_params)
+        n_tested = len(np.unique(np.concatenate([test for _, test in folds]))) if folds else len(y)
+        if n_tested < len(y):
+            raise ValueError(
+                f"The folds of cv leave {len(y) - n_tested} of {len(y)} samples untested, but a "
+                "transformer must return every row: use RecalibratedClassifierCV, which leaves "
+                "these samples out, or folds that test each sample."
+            )
+        check_fold_classes(y, folds)
+        (held_out,) = self._held_out(X, y, folds, params)
+        self.estimator_, self.response_ = held_out.model, held_out.response
+        self.classes_ = classes_of(self.estimator_)
+        return held_out.proba
+
+    def _cross_fit(self, X, y, folds, params, weight):
+        memory = os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory
+        cached = check_memory(memory).cache(cross_fit, ignore=["n_jobs"])
+        return super()._cross_fit(X, y, folds, params, weight, cached)
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """Probabilities of the classifier that was fitted on all samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        self._check_new(X)
+        return aligned_proba(self.estimator_, X, self.classes_, self.response_)

@@ -1,4 +1,9 @@
-"""Calibration of groups that the user names."""
+"""Calibration of groups that the user names: values and ranges of columns, or masks.
+
+`calibration_by_group` reads what it takes as ``by`` with `named_groups`. Columns of many numbers
+are cut into fifths of the samples, and columns of many times into years, quarters, months, days or
+hours.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +18,24 @@ from scipy.stats import t as student
 from skcalib._util.formatting import printable
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties
-from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import check_indices, mean_one, weighted_rows
+from skcalib._util.types import ArrayLike, GroupsLike, Label
+from skcalib._util.validation import check_indices, mean_one, take_rows, to_numpy, weighted_rows
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import binary_events, named_events, refuse_data_of_summary
+from skcalib.data.table_columns import (
+    Column,
+    is_frame,
+    names_of_columns,
+    read_column,
+    read_columns,
+    resolution,
+    times_as_text,
+)
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.grouping._named_groups import named_groups, place, take_groups
-from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
+from skcalib.grouping.equal_scores import EqualScores, compare, label_sum_pvalue
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import MeanInterval, observed_expected_ratio, rate_interval
 from skcalib.stats.pvalues import benjamini_hochberg
@@ -31,9 +43,11 @@ from skcalib.stats.pvalues import benjamini_hochberg
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
-_FOLDS = 5  # of the isotonic curve of a sketch
+#: Folds of the isotonic curve of a sketch.
+N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -132,15 +146,15 @@ class GroupCalibrations(Record):
     _intervals = GroupCalibration._intervals
 
     def _columns(self):
-        names = [one.name for one in fields(GroupCalibration)]
+        names = [field.name for field in fields(GroupCalibration)]
         return {name: [getattr(group, name) for group in self.groups] for name in names}
 
     def __str__(self) -> str:
-        width = max(len(_title(one)) for one in self.groups)
+        width = max(len(_title(group)) for group in self.groups)
         lines = [
-            f"{_title(one):<{width}}  n = {one.n_samples:>7,}  observed - predicted "
-            f"{one.difference}{' *' if one.detected else ''}"
-            for one in self.groups
+            f"{_title(group):<{width}}  n = {group.n_samples:>7,}  observed - predicted "
+            f"{group.difference}{' *' if group.detected else ''}"
+            for group in self.groups
         ]
         level = f"{self.confidence_level:.0%}"
         lines.append(f"{level} intervals for all groups at once; * found at the false discovery ")
@@ -240,8 +254,8 @@ def calibration_by_group(
     See Also
     --------
     compare_windows : Compares two groups of different samples, such as months, in more detail.
-    calibration_curve_equality_test : Are the calibration curves of two groups equal?
-    skcalib.grouping.differences_at_equal_scores : Finds groups from features.
+    skcalib.grouping.calibration_curve_equality_test : Are the calibration curves of two groups
+    equal? skcalib.grouping.differences_at_equal_scores : Finds groups from features.
 
     Examples
     --------
@@ -256,38 +270,48 @@ def calibration_by_group(
     [('north', False), ('south', True)]
     """
     if isinstance(y_true, ForecastSummary):
-        given = {"by": by, "sample_weight": sample_weight, "labels": labels}
-        given |= {"intersections": intersections or None}
-        refuse_data_of_summary(y_true, y_proba, **given, pos_label=pos_label, groups=groups)
+        refuse_data_of_summary(
+            y_true,
+            y_proba,
+            by=by,
+            sample_weight=sample_weight,
+            labels=labels,
+            intersections=intersections or None,
+            pos_label=pos_label,
+            groups=groups,
+        )
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
         refuse_multilabel(notion, "calibration_by_group")
         check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
-        rest = None, sample_weight, labels, pos_label, groups
-        problem = check_problem(y_true, y_proba, *rest)
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
         events = binary_events(problem, pos_label, resolve_notion(notion))
-        validated = isinstance(y_true, Problem)
-        n_samples = len(problem.weight) if validated else len(check_y(y_true))
-        kept = slice(None) if validated else weighted_rows(sample_weight, n_samples)
-        grouped = _of_samples(events, by, kept, n_samples, intersections)
+        if by is None:
+            raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
+        if not isinstance(y_true, Problem):
+            n_samples = len(check_y(y_true))
+            by = take_groups(by, weighted_rows(sample_weight, n_samples), n_samples)
+        grouped = _of_samples(
+            events, named_groups(by, len(problem.weight), intersections=intersections)
+        )
     n_tests = len(grouped.names) * len(grouped.events)
     level = confidence_level ** (1 / n_tests)
-    found: list[GroupCalibration] = []
+    calibrations: list[GroupCalibration] = []
     for event, rows in grouped.events:
         shown = event if len(grouped.events) > 1 else ""
-        found += _of_event(rows, shown, grouped.names, confidence_level, level)
+        calibrations += _of_event(rows, shown, grouped.names, confidence_level, level)
     rate = 1 - confidence_level
     if grouped.overlapping or len(grouped.events) > 1:  # any dependence
         rate /= np.sum(1 / np.arange(1, n_tests + 1))
-    detected = set(benjamini_hochberg([one.pvalue for one in found], rate).tolist())
-    tested = [k for k, one in enumerate(found) if one.equal_scores_pvalue is not None]
-    pvalues: list[Any] = [found[k].equal_scores_pvalue for k in tested]
+    detected = set(benjamini_hochberg([group.pvalue for group in calibrations], rate).tolist())
+    tested = [k for k, group in enumerate(calibrations) if group.equal_scores_pvalue is not None]
+    pvalues: list[Any] = [calibrations[k].equal_scores_pvalue for k in tested]
     unequal = {tested[k] for k in benjamini_hochberg(pvalues, rate)} if tested else set()
-    groups = tuple(
-        replace(one, detected=k in detected, equal_scores_detected=k in unequal)
-        for k, one in enumerate(found)
+    judged = tuple(
+        replace(group, detected=k in detected, equal_scores_detected=k in unequal)
+        for k, group in enumerate(calibrations)
     )
-    return GroupCalibrations(groups, grouped.overlapping, confidence_level, grouped.note)
+    return GroupCalibrations(judged, grouped.overlapping, confidence_level, grouped.note)
 
 
 # --- Groups ---------------------------------------------------------------------------------------
@@ -312,15 +336,15 @@ class _Grouped:
     note: str = ""
 
 
-def _of_samples(events, by, kept, n_samples, intersections):
-    if by is None:
-        raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
-    if not isinstance(kept, slice):
-        by, n_samples = take_groups(by, kept, n_samples), len(kept)
-    found = named_groups(by, n_samples, intersections=intersections)
-    _refuse_empty(found.names, found.members)
-    rows = [(name, _Rows(one, found.members)) for name, one in events]
-    return _Grouped(found.names, rows, found.overlapping, found.note)
+def _of_samples(events, named):
+    empty = [k for k, inside in enumerate(named.members.T) if not inside.any()]
+    if empty:
+        raise ValueError(
+            f"The group {named.names[empty[0]]!r} has no samples of positive weight: leave it out "
+            "of by."
+        )
+    rows = [(name, _Rows(problem, named.members)) for name, problem in events]
+    return _Grouped(named.names, rows, named.overlapping, named.note)
 
 
 def _of_sketch(sketch, notion):
@@ -331,11 +355,11 @@ def _of_sketch(sketch, notion):
             f"This {type(sketch).__name__} has no groups: pass by= to partial_fit or summarize."
         )
     keys = sorted(keys, key=lambda key: place(str(key)))
-    by_group = [named_events(sketch.group(key), None, notion) for key in keys]
     rows = []
-    for parts in zip(*by_group, strict=True):
-        problem, group, folds = split_and_join([one for _, one in parts], _FOLDS)
-        rows.append((parts[0][0], _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
+    for named in zip(*(named_events(sketch.group(key), None, notion) for key in keys), strict=True):
+        problem, group, folds = split_and_join([event for _, event in named], N_FOLDS)
+        event = named[0][0]
+        rows.append((event, _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
     return _Grouped([str(key) for key in keys], rows, overlapping=False)
 
 
@@ -346,8 +370,8 @@ def split_and_join(
 
     -> (`Problem` of all rows, number of the problem of each, folds as pairs of rows)
     """
-    split = [one.split(n_folds, seed) for seed, one in enumerate(problems)]
-    sizes = [len(one.weight) for one, _ in split]
+    split = [problem.split(n_folds, seed) for seed, problem in enumerate(problems)]
+    sizes = [len(problem.weight) for problem, _ in split]
     which = np.repeat(np.arange(len(problems)), sizes)
     fold = np.empty(len(which), dtype=np.int64)
     for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
@@ -355,7 +379,7 @@ def split_and_join(
             fold[start + inside] = k
     pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
     pairs = [(train, test) for train, test in pairs if len(train) and len(test)]
-    return join([one for one, _ in split]), which, pairs
+    return join([problem for problem, _ in split]), which, pairs
 
 
 def join(problems: list[Problem]) -> Problem:
@@ -363,17 +387,9 @@ def join(problems: list[Problem]) -> Problem:
     names = ("forecast", "labels_or_target", "weight", "square", "count", "cluster")
     columns: dict[str, Any] = {}
     for name in names:
-        parts = [getattr(one, name) for one in problems]
+        parts = [getattr(problem, name) for problem in problems]
         columns[name] = None if parts[0] is None else np.concatenate(parts)
     return Problem(classes=problems[0].classes, **columns)
-
-
-def _refuse_empty(names, members):
-    empty = [name for name, inside in zip(names, members.T, strict=True) if not inside.any()]
-    if empty:
-        raise ValueError(
-            f"The group {empty[0]!r} has no samples of positive weight: leave it out of by."
-        )
 
 
 # --- Statistics -----------------------------------------------------------------------------------
@@ -382,7 +398,7 @@ def _refuse_empty(names, members):
 def _of_event(rows: _Rows, event, names, confidence_level, level):
     """Records of all groups for one event; what depends on the others is filled in later."""
     equal, total = _at_equal_scores(rows, level), rows.problem.weight.sum()
-    found, noise = [], []
+    calibrations, noise = [], []
     for k, inside in enumerate(rows.members.T):
         part = rows.problem.take(inside)
         y, p, w, square = part.target[:, 1], part.forecast[:, 1], part.weight, part.squares
@@ -399,8 +415,10 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
         size = effective_size(w, square)
         if part.cluster is not None and 0 < observed < 1:
             size = min(size, observed * (1 - observed) / rates.standard_error**2)
-        noise.append(_noise(observed, size))
-        found.append(
+        # Half an event more of each kind, so that no variance is zero.
+        rate = (observed * size + 0.5) / (size + 1)
+        noise.append(rate * (1 - rate) / size)
+        calibrations.append(
             GroupCalibration(
                 name=names[k],
                 event=event,
@@ -424,8 +442,13 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
                 error=error,
             )
         )
-    shrunk = shrink(np.array([one.difference.estimate for one in found]), np.array(noise))
-    return [replace(one, shrunk=float(value)) for one, value in zip(found, shrunk, strict=True)]
+    shrunk = shrink(
+        np.array([calibration.difference.estimate for calibration in calibrations]), np.array(noise)
+    )
+    return [
+        replace(calibration, shrunk=float(value))
+        for calibration, value in zip(calibrations, shrunk, strict=True)
+    ]
 
 
 def _pvalue(part):
@@ -434,48 +457,40 @@ def _pvalue(part):
     count = np.ones(len(proba)) if part.count is None else part.count
     weight = mean_one(part.weight, count)
     square = part.squares * (weight.sum() / part.weight.sum()) ** 2
-    residual, each = part.target[:, 1] - proba, weight / count
+    residual, coefficients = part.target[:, 1] - proba, weight / count
     variance = square @ (proba * (1 - proba))
-    if np.ptp(each) > 1e-9 * each.max():
+    if np.ptp(coefficients) > 1e-9 * coefficients.max():
         variance = max(variance, square @ residual**2)
-    pvalue = label_sum_pvalue(float(weight @ residual), each, proba, float(variance), count)
+    total = float(weight @ residual)
+    pvalue = label_sum_pvalue(total, coefficients, proba, float(variance), count)
     if part.cluster is None:
         return pvalue
-    sums, units = (
-        cluster_sums(weight * residual, part.cluster),
-        independent_size(part.weight, cluster=part.cluster),
-    )
+    sums = cluster_sums(weight * residual, part.cluster)
+    units = independent_size(part.weight, cluster=part.cluster)
     spread = np.sqrt(max(float(sums @ sums), float(variance)))
     return max(pvalue, float(2 * student.sf(abs(sums.sum()) / spread, max(units - 1, 1.0))))
 
 
 def _at_equal_scores(rows, level):
     """Interval and p-value of the difference at equal scores of each group, or (None, None)."""
-    one, members = rows.problem, rows.members
-    score = merge_ties(np.clip(one.forecast[:, 1], 0, 1))
-    sums = {"square": one.square, "count": one.count, "folds": rows.folds, "cluster": one.cluster}
-    equal = EqualScores(score, one.target[:, 1], one.weight, **sums)
-    numbers, quantile, found = compare(equal, members), norm.isf((1 - level) / 2), []
-    if one.cluster is not None:
-        units = independent_size(one.weight, cluster=one.cluster)
+    problem = rows.problem
+    equal = EqualScores.of_problem(problem, folds=rows.folds)
+    statistics, quantile = compare(equal, rows.members), norm.isf((1 - level) / 2)
+    if problem.cluster is not None:
+        units = independent_size(problem.weight, cluster=problem.cluster)
         quantile = student.isf((1 - level) / 2, max(units - 1, 1.0))
-    for k, inside in enumerate(members.T):
-        if np.isnan(numbers.pvalue[k]):
-            found.append((None, None))
+    differences = []
+    for k, inside in enumerate(rows.members.T):
+        if np.isnan(statistics.pvalue[k]):
+            differences.append((None, None))
             continue
         mass = equal.weight[inside].sum()
-        estimate = float(numbers.total[k] / mass)
-        error = float(np.sqrt(numbers.variance[k]) / mass)
-        ends = np.clip([estimate - quantile * error, estimate + quantile * error], -1, 1)
-        interval = MeanInterval(estimate, float(ends[0]), float(ends[1]), error)
-        found.append((interval, float(numbers.pvalue[k])))
-    return found
-
-
-def _noise(observed, size):
-    """Variance of the difference, with half an event more of each kind, so that none is zero."""
-    rate = (observed * size + 0.5) / (size + 1)
-    return rate * (1 - rate) / size
+        estimate = float(statistics.total[k] / mass)
+        error = float(np.sqrt(statistics.variance[k]) / mass)
+        low, high = np.clip([estimate - quantile * error, estimate + quantile * error], -1, 1)
+        interval = MeanInterval(estimate, float(low), float(high), error)
+        differences.append((interval, float(statistics.pvalue[k])))
+    return differences
 
 
 def shrink(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
@@ -496,3 +511,323 @@ def shrink(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
     total = 1 / (between + variances)
     centre = total @ estimates / total.sum()
     return centre + share * (estimates - centre)
+
+
+# --- Named groups ---------------------------------------------------------------------------------
+
+
+#: Most groups of one call.
+MOST_GROUPS = 1000
+#: Columns of more numbers or times than these are cut into ranges.
+_FEW_VALUES = 10
+#: Intersections of fewer samples than these form one group.
+_SMALL = 20
+#: Numbers of calendar units that are groups.
+_FEWEST_UNITS, _MOST_UNITS = 3, 12
+_MOST_SHOWN = 3
+#: What is said of several columns without their intersections.
+MARGINS = "Each group is of one column: intersections=True gives those of all columns together."
+
+
+@dataclass(frozen=True)
+class NamedGroups:
+    """Names of the m groups, their members (n, m), whether they may overlap, and a note."""
+
+    names: list[str]
+    members: np.ndarray
+    overlapping: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _ColumnGroups:
+    """The number of the group of each sample, the names in order, and how a column is cut."""
+
+    number: np.ndarray
+    names: list[str]
+    cut: str = ""
+
+    @property
+    def members(self):
+        return self.number[:, None] == np.arange(len(self.names))
+
+
+def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False) -> NamedGroups:
+    """Groups of masks, of each column, or of all columns together."""
+    if isinstance(by, Mapping):
+        masks = {name: _is_mask(values) for name, values in by.items()}
+        if all(masks.values()):
+            return _of_masks(by, n_samples, intersections)
+        if any(masks.values()):
+            name = next(name for name, is_mask in masks.items() if not is_mask)
+            raise ValueError(
+                f"by has masks, but by[{name!r}] must be a mask of {n_samples} booleans too, got "
+                f"{np.asarray(by[name]).dtype}. For columns of groups pass a data frame."
+            )
+    columns = _columns(by, n_samples)
+    parts = [_groups_of_column(column) for column in columns]
+    notes = _notes_of_cuts(columns, parts)
+    several = len(columns) > 1
+    if intersections and several:
+        return _intersections(parts, notes)
+    for column, part in zip(columns, parts, strict=True):
+        _check_number(len(part.names), column.name)
+    names = [name for part in parts for name in part.names]
+    note = " ".join([*notes, MARGINS] if several else notes)
+    return NamedGroups(names, np.hstack([part.members for part in parts]), several, note)
+
+
+def take_groups(by: Any, rows: np.ndarray, n_samples: int) -> Any:
+    """The groups of some of the samples."""
+    if len(rows) == n_samples or not hasattr(by, "__len__"):  # others are refused later
+        return by
+    if isinstance(by, Mapping):
+        for name, values in by.items():
+            _check_shape(np.shape(values), n_samples, f"by[{name!r}]")
+        return {name: take_rows(values, rows) for name, values in by.items()}
+    if len(by) != n_samples:
+        raise ValueError(
+            f"by must have the group of each of the {n_samples} samples, got {len(by)}."
+        )
+    return take_rows(by, rows)
+
+
+def place(name: str) -> tuple[int, float, str]:
+    """Sort key of names: numbers in their order, then texts in theirs."""
+    try:
+        number = float(name)
+    except ValueError:
+        return 1, 0.0, name
+    return (0, number, "") if np.isfinite(number) else (1, 0.0, name)
+
+
+# --- Columns --------------------------------------------------------------------------------------
+
+
+def _columns(by, n_samples):
+    """The columns of what the user passed, each with a value for each sample."""
+    if isinstance(by, Mapping):
+        if not by:
+            raise ValueError("by is an empty dict: pass a mask or column for each name.")
+        cells = [to_numpy(values, name="by") for values in by.values()]
+        columns = list(map(read_column, cells, names_of_columns(by, "by")))
+    elif is_frame(by):
+        columns = read_columns(by, owner="by")
+    else:
+        by = to_numpy(by, name="by")
+        shape = np.shape(by)
+        if len(shape) == 2:
+            columns = read_columns(by, [f"column {k}" for k in range(shape[1])])
+        else:
+            _check_shape(shape, n_samples, "by")
+            columns = [read_column(by)]
+    for column in columns:
+        _check_shape(column.cells.shape, n_samples, "by")
+    if not columns:
+        raise ValueError("by has no columns: pass the group of each sample.")
+    return columns
+
+
+def _check_shape(shape, n_samples, name):
+    if shape != (n_samples,):
+        raise ValueError(
+            f"{name} must have the group of each of the {n_samples} samples, got shape {shape}: "
+            "pass an array, a data frame, or a dict of masks."
+        )
+
+
+def _groups_of_column(column: Column):
+    """Groups of a column, by name; missing values are the last one."""
+    known = ~column.missing
+    if column.kind == "time":
+        groups = _of_times(column.cells[known])
+    elif column.kind in ("number", "duration"):
+        groups = _of_numbers(column.numbers()[known], column.kind == "duration")
+    else:
+        return _of_texts(column)
+    names = [_titled(column.name, name, groups.cut) for name in groups.names]
+    number = np.full(len(known), len(names))
+    number[known] = groups.number
+    if not known.all():
+        names.append(_titled(column.name, "missing"))
+    return _ColumnGroups(number, names, groups.cut)
+
+
+def _of_texts(column):
+    if column.kind == "other" and not all(isinstance(cell, tuple) for cell in column.cells):
+        raise ValueError(
+            f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
+            "pass numbers, times, text or categories."
+        )
+    texts = column.texts()
+    if column.missing.any():
+        texts = np.where(texts == "missing", "'missing'", texts)
+        texts[column.missing] = "missing"
+    distinct, number = np.unique(texts.astype(str), return_inverse=True)
+    order = sorted(range(len(distinct)), key=lambda k: place(str(distinct[k])))
+    names = [_titled(column.name, str(distinct[k])) for k in order]
+    return _ColumnGroups(np.argsort(order)[number.ravel()], names)
+
+
+def _titled(column, name, cut=""):
+    """The name of a group with its column, where that has a name."""
+    return f"{column} {'' if cut else '= '}{name}" if column else name
+
+
+def _of_numbers(numbers, are_days):
+    """The values, or fifths of the samples."""
+    distinct, number = np.unique(numbers, return_inverse=True)
+    number = number.ravel()
+    group, cut = np.arange(len(distinct)), ""
+    if len(distinct) > _FEW_VALUES:
+        group, cut = _fifths(number), "fifths of the samples"
+    names = [name + " days" * are_days for name in _ranges(distinct, group)]
+    return _ColumnGroups(group[number], names, cut)
+
+
+def _fifths(number):
+    """The group of each distinct value: the fifth of the samples in which its middle lies."""
+    counts = np.bincount(number)
+    middle = np.cumsum(counts) - counts / 2
+    _, group = np.unique(np.floor(5 * middle / counts.sum()), return_inverse=True)
+    return group.ravel()
+
+
+def _ranges(values, group):
+    """Names of ranges of sorted values, with as many digits as tell them apart."""
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    ends = np.append(starts[1:], len(values)) - 1
+    low, high = values[starts], values[ends]
+    single = low == high
+    all_digits = range(15, 18, 2)
+    if not np.array_equal(values, np.rint(values)):  # ranges meet between their values
+        middle = high[:-1] / 2 + low[1:] / 2
+        low, high = np.append(low[:1], middle), np.append(middle, high[-1:])
+        low, high = np.where(single, values[starts], low), np.where(single, values[ends], high)
+        all_digits = range(10 if single.all() else 4, 18)
+    for digits in all_digits:
+        names = [
+            f"{start:.{digits}g}" if alone else f"{start:.{digits}g} to {end:.{digits}g}"
+            for start, end, alone in zip(low, high, single, strict=True)
+        ]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+#: Names of units of the calendar and their types in NumPy, from long to short.
+_UNITS = {
+    "years": "M8[Y]",
+    "quarters": "M8[3M]",
+    "months": "M8[M]",
+    "days": "M8[D]",
+    "hours": "M8[h]",
+}
+
+
+def _of_times(times):
+    """The times, calendar units, or fifths of the samples."""
+    distinct, number = np.unique(times, return_inverse=True)
+    number = number.ravel()
+    if len(distinct) <= _FEW_VALUES:
+        return _ColumnGroups(number, times_as_text(distinct, resolution(distinct)))
+    for unit, kind in _UNITS.items():
+        starts, group = np.unique(distinct.astype(kind), return_inverse=True)
+        if _FEWEST_UNITS <= len(starts) <= _MOST_UNITS:
+            names = [_unit_text(start, unit) for start in starts]
+            return _ColumnGroups(group.ravel()[number], names, unit)
+    fifth = _fifths(number)
+    cuts = np.flatnonzero(np.diff(fifth, prepend=-1))
+    first, last = distinct[cuts], distinct[np.append(cuts[1:], len(distinct)) - 1]
+    for size in (86_400_000_000, 60_000_000, 1_000_000, 1):
+        pairs = zip(times_as_text(first, size), times_as_text(last, size), strict=True)
+        names = [low if low == high else f"{low} to {high}" for low, high in pairs]
+        if len(set(names)) == len(names):
+            break
+    return _ColumnGroups(fifth[number], names, "fifths of the samples")
+
+
+def _unit_text(start, unit):
+    """A unit of the calendar as text, from its start."""
+    if unit == "quarters":
+        months = int(start.astype("M8[M]").astype(int))
+        return f"{1970 + months // 12} Q{months % 12 // 3 + 1}"
+    text = str(start).replace("T", " ")
+    return f"{text}:00" if unit == "hours" else text
+
+
+def _notes_of_cuts(columns, parts):
+    """A sentence on the columns that were cut into ranges, if there are any."""
+    cuts = []
+    for column, part in zip(columns, parts, strict=True):
+        if part.cut:
+            kind = "times" if column.kind == "time" else "numbers"
+            n_values = len(np.unique(column.cells[~column.missing]))
+            name = f"{column.name} ({n_values:,} {kind})" if column.name else f"{n_values:,} {kind}"
+            cuts.append(f"{name} into {part.cut}")
+    uncut = "Values that are text or a category, such as codes, are not cut."
+    return [f"Cut: {', '.join(cuts)}. {uncut}"] if cuts else []
+
+
+def _check_number(n_groups, column=""):
+    if n_groups > MOST_GROUPS:
+        raise ValueError(
+            f"{f'Column {column} of by' if column else 'by'} has {n_groups:,} groups, more than "
+            f"{MOST_GROUPS:,}: join some of them first."
+        )
+
+
+# --- Intersections --------------------------------------------------------------------------------
+
+
+def _intersections(parts, notes):
+    """The groups of all columns together; the small ones are one group, with a note on them."""
+    table = np.column_stack([part.number for part in parts])
+    cells, number, counts = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+    names = [
+        " and ".join(part.names[k] for part, k in zip(parts, cell, strict=True)) for cell in cells
+    ]
+    small, large = np.flatnonzero(counts < _SMALL), np.flatnonzero(counts >= _SMALL)
+    group = np.arange(len(cells))
+    if len(small) > 1:
+        group = np.full(len(cells), len(large))
+        group[large] = np.arange(len(large))
+        first = [names[k] for k in small[:_MOST_SHOWN]]
+        unshown = f" and {len(small) - _MOST_SHOWN} more" if len(small) > _MOST_SHOWN else ""
+        pooled = (
+            f"{len(small)} intersections of fewer than {_SMALL} samples form one group of "
+            f"{counts[small].sum():,}: {'; '.join(first)}{unshown}."
+        )
+        notes = [*notes, pooled]
+        names = [*(names[k] for k in large), "smaller intersections"]
+    _check_number(len(names))
+    intersections = _ColumnGroups(group[number.ravel()], names)
+    return NamedGroups(names, intersections.members, False, " ".join(notes))
+
+
+# --- Masks ----------------------------------------------------------------------------------------
+
+
+def _is_mask(values):
+    cells = np.asarray(values)
+    if cells.dtype == object:
+        return cells.size > 0 and all(isinstance(cell, (bool, np.bool_)) for cell in cells.flat)
+    return cells.dtype == bool
+
+
+def _of_masks(by, n_samples, intersections):
+    if not by:
+        raise ValueError("by is an empty dict: pass a mask for each group, by its name.")
+    if intersections:
+        raise ValueError(
+            "intersections=True is for columns of groups, but by is a dict of masks: pass a data "
+            "frame, in which each column has the group of each sample."
+        )
+    masks = {name: np.asarray(mask).astype(bool) for name, mask in by.items()}
+    for name, mask in masks.items():
+        if mask.shape != (n_samples,):
+            raise ValueError(
+                f"by[{name!r}] must be a mask of {n_samples} booleans, got shape {mask.shape}."
+            )
+    members = np.stack(list(masks.values()), axis=1)
+    return NamedGroups(names_of_columns(by, "by"), members, bool((members.sum(1) > 1).any()))

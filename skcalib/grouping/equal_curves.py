@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
@@ -12,25 +11,23 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.formatting import pvalue_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count, check_indices
 from skcalib.data.clusters import cluster_sums, number_clusters
 from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import binary_events
-from skcalib.grouping._statistics import EqualScores
-from skcalib.grouping.by_group import join, split_and_join
+from skcalib.grouping.by_group import N_FOLDS, join, split_and_join
+from skcalib.grouping.equal_scores import EqualScores
 from skcalib.significance.windows import two_windows
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 DEGREE = 7  # of the largest polynomial
 #: Samples of each window, and clusters, at least.
 FEWEST, FEWEST_CLUSTERS = 10, 6
 #: Clusters up to which their signs are drawn.
 MOST_SIGNS = 2_000
-_FOLDS = 5  # of the isotonic curve of a sketch
 _OVERLAP = 1e-3  # share of the variance of the window that the score must leave
 _RANK = 1e-9
 _BLOCK = 1 << 22  # signs at a time
@@ -38,7 +35,7 @@ _BLOCK = 1 << 22  # signs at a time
 
 @dataclass(frozen=True)
 class CurveEqualityTest(CalibrationTest):
-    """Result of :func:`~skcalib.calibration_curve_equality_test`.
+    """Result of :func:`~skcalib.grouping.calibration_curve_equality_test`.
 
     Attributes
     ----------
@@ -53,7 +50,7 @@ class CurveEqualityTest(CalibrationTest):
 
     See Also
     --------
-    skcalib.calibration_curve_equality_test : Makes this record.
+    skcalib.grouping.calibration_curve_equality_test : Makes this record.
     """
 
     def __str__(self) -> str:
@@ -172,7 +169,7 @@ def calibration_curve_equality_test(
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import calibration_curve_equality_test
+    >>> from skcalib.grouping import calibration_curve_equality_test
     >>> rng = np.random.default_rng(0)
     >>> p = np.concatenate([rng.beta(2, 4, 3000), rng.beta(4, 2, 3000)])
     >>> year = np.repeat([2024, 2025], 3000)
@@ -186,25 +183,29 @@ def calibration_curve_equality_test(
     notion = resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
-    rest = sample_weight, labels, pos_label
     if second is None:
-        windows, problems = two_windows(y_true, y_proba, by, notion, *rest, groups)
+        windows, problems = two_windows(
+            y_true, y_proba, by, notion, sample_weight, labels, pos_label, groups
+        )
     else:
         if by is not None or isinstance(y_true, ForecastSummary):
             raise ValueError(
                 "second is the forecast of a second model for the same samples: leave out by, and "
                 "pass labels and forecasts."
             )
-        windows, problems = _of_two_models(y_true, y_proba, second, notion, *rest, groups)
-    for name, one in zip(windows, problems, strict=True):
-        if one.n_samples < FEWEST:
+        windows = ("first", "second")
+        problems = _of_two_models(
+            y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups
+        )
+    for name, problem in zip(windows, problems, strict=True):
+        if problem.n_samples < FEWEST:
             raise ValueError(
-                f"The window {name} has {one.n_samples} samples of positive weight: the test of "
-                f"equal curves needs at least {FEWEST} in each."
+                f"The window {name} has {problem.n_samples} samples of positive weight: the test "
+                f"of equal curves needs at least {FEWEST} in each."
             )
     turned = _order_of(problems[0]) > _order_of(problems[1])
-    found = _equality_test(problems[::-1] if turned else problems, n_resamples, rng)
-    return replace(found, estimate=-found.estimate) if turned else found
+    test = _equality_test(problems[::-1] if turned else problems, n_resamples, rng)
+    return replace(test, estimate=-test.estimate) if turned else test
 
 
 def _order_of(problem):
@@ -218,21 +219,24 @@ def _order_of(problem):
 def _of_two_models(y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups):
     """The problems of two models; both rows of a sample are in one cluster."""
     check_indices(y_true=y_true, y_proba=y_proba, second=second)
-    rest = None, sample_weight, labels, pos_label
-    first = check_problem(y_true, y_proba, *rest, groups)
-    other = check_problem(y_true, second, *rest, name="second")
-    first.require_order(notion)
-    if not np.array_equal(first.classes, other.classes):
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
+    second_problem = check_problem(
+        y_true, second, None, sample_weight, labels, pos_label, name="second"
+    )
+    problem.require_order(notion)
+    if not np.array_equal(problem.classes, second_problem.classes):
         raise ValueError(
             "y_proba and second are probabilities of different classes: pass pos_label= with the "
             "class of both."
         )
-    cluster = np.arange(len(first.weight)) if first.cluster is None else first.cluster
+    cluster = np.arange(len(problem.weight)) if problem.cluster is None else problem.cluster
     problems = []
-    for one in (first, other):
-        ((_, own),) = binary_events(one, pos_label, notion)
-        problems.append(Problem(own.forecast, own.target, own.weight, own.classes, cluster=cluster))
-    return ("first", "second"), problems
+    for model in (problem, second_problem):
+        ((_, event),) = binary_events(model, pos_label, notion)
+        problems.append(
+            Problem(event.forecast, event.target, event.weight, event.classes, cluster=cluster)
+        )
+    return problems
 
 
 def _equality_test(problems, n_resamples, rng):
@@ -288,21 +292,21 @@ class _Standardised:
         scale = np.sqrt(np.diag(covariance))
         self.scale = np.where(scale > 0, scale, 1.0)
         correlation = covariance / np.outer(self.scale, self.scale)
-        kept: list[int] = []
+        independent: list[int] = []
         for j in np.flatnonzero(scale > _RANK * scale.max()).tolist():
-            some = [*kept, j]
+            some = [*independent, j]
             if np.linalg.eigvalsh(correlation[np.ix_(some, some)])[0] > _RANK:
-                kept = some
-        self.kept = kept
-        self.root = np.linalg.cholesky(correlation[np.ix_(kept, kept)])
-        self.share = 1 / (1.0 + np.array(kept)) ** 2
+                independent = some
+        self.independent = independent
+        self.root = np.linalg.cholesky(correlation[np.ix_(independent, independent)])
+        self.share = 1 / (1.0 + np.array(independent)) ** 2
 
     def __call__(self, sums: np.ndarray) -> np.ndarray:
         """Statistics (...,) of sums (..., J)."""
-        own = (sums / self.scale)[..., self.kept]
-        z = solve_triangular(self.root, np.atleast_2d(own).T, lower=True)
-        found = self.share @ z**2
-        return found if np.ndim(sums) > 1 else found[0]
+        independent = (sums / self.scale)[..., self.independent]
+        z = solve_triangular(self.root, np.atleast_2d(independent).T, lower=True)
+        statistics = self.share @ z**2
+        return statistics if np.ndim(sums) > 1 else statistics[0]
 
 
 def _signed_sums(sums, n_resamples, rng):
@@ -319,9 +323,9 @@ def _pooled(problems):
     """The rows of both as `EqualScores`, and which are of the first (n,)."""
     folds = None
     if problems[0].count is not None:
-        joined, which, folds = split_and_join(problems, _FOLDS)
+        joined, which, folds = split_and_join(problems, N_FOLDS)
     else:
-        which = np.repeat([0, 1], [len(one.weight) for one in problems])
+        which = np.repeat([0, 1], [len(problem.weight) for problem in problems])
         joined = join(problems)
     cluster = None if joined.cluster is None else number_clusters(joined.cluster)
     if cluster is not None and cluster.max() + 1 < FEWEST_CLUSTERS:
@@ -329,7 +333,5 @@ def _pooled(problems):
             f"There are {cluster.max() + 1} clusters: the test of equal curves needs at least "
             f"{FEWEST_CLUSTERS}, preferably forty."
         )
-    score = merge_ties(np.clip(joined.forecast[:, 1], 0, 1))
-    rows: dict[str, Any] = {"square": joined.square, "count": joined.count, "folds": folds}
-    equal = EqualScores(score, joined.target[:, 1], joined.weight, cluster=cluster, **rows)
+    equal = EqualScores.of_problem(replace(joined, cluster=cluster), folds)
     return equal, (which == 0).astype(np.float64)

@@ -1,400 +1,343 @@
-"""Comparison of groups with other samples of equal score.
+"""Statistics and p-values of groups against all samples with equal scores.
 
-`differences_at_equal_scores` forms the groups, tests them, and selects those that it names.
+`EqualScores` regresses labels and groups on a basis of functions of the score. The statistic is the
+covariance of the labels and the group at equal scores: see `differences_at_equal_scores`, and
+doc/design.rst for its basis and bias.
+
+`compare` tests groups, and `label_sum_pvalue` computes the p-values.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import norm
 from scipy.stats import t as student
-from sklearn.utils import check_random_state
 
-from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties
-from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
-from skcalib._util.validation import check_indices, weighted_features
-from skcalib.data.features import EncodedFeatures, encode_features
-from skcalib.data.labels import check_y
-from skcalib.data.notions import TopLabel
-from skcalib.data.problem import Problem, check_problem
-from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, form_groups
-from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, Tested, compare, compare_all
-from skcalib.stats.pvalues import benjamini_hochberg
+from skcalib._util.validation import mean_one
+from skcalib.data.clusters import (
+    cluster_sums,
+    design_effect,
+    effective_size,
+    effective_size_of_sums,
+)
+from skcalib.links.averaging import averaged_map
+from skcalib.smoothers import IsotonicSmoother
+from skcalib.smoothers._base import cross_predict, smooth_other_clusters
 
-#: Maximum number of compared samples.
-MOST_ROWS = 50_000
-_LEAST_LABELS = 2
-#: Maximum number of samples times groups: for 1,000 groups 10,000 samples are compared.
-MOST_VALUES = 1e7
+_FEWEST, _MOST = 3, 30  # intervals of functions of the position
+_RANK = 1e-8
+_ISOTONIC = 20  # smallest number of samples for which jumps of the curve are estimated
 
 
-@dataclass(frozen=True)
-class GroupDifference(Record):
-    """A group that differs from other samples with equal scores.
+class EqualScores:
+    """Residuals and groups, adjusted for the score; all arrays have shape (n,), as in `Problem`.
 
-    Attributes
-    ----------
-    rule : str
-        Definition of the group in terms of features.
-    n_samples : int
-        Samples of the group.
-    n_tested : int
-        Samples used for the other numbers: all, or one half if the rule was chosen on the other
-        half.
-    share : float
-        Weight of the group, between 0 and 1.
-    mean_score : float
-        Mean predicted probability in the group.
-    expected : float
-        Mean frequency of the event among all samples with equal scores.
-    observed : float
-        Frequency of the event in the group.
-    estimate : float
-        The difference ``observed - expected``, between -1 and 1: negative if the predictions are
-        too high for the group even after recalibration.
-    low, high : float
-        Interval of the difference. It is widened so that among all named groups at most a share of
-        ``1 - confidence_level`` of the intervals misses the truth (false coverage rate).
-    standard_error : float
-        Standard error of the difference.
-    pvalue : float
-        Two-sided p-value of the group alone.
-    harm : float
-        Reduction of the Brier score by a correction for the group: the explained variance minus its
-        noise. In units of the grouping loss, of which it is a part.
+    `hit` is 1 where the event happened. `offset` is a parametric calibration curve at each score,
+    fitted by default. `folds` are the rows (train, test) of the folds of the isotonic curve, drawn
+    by default.
 
-    See Also
-    --------
-    skcalib.grouping.GroupComparison : All groups that were found.
+    ``curve`` is the fitted frequency of the event at each score. ``residual`` is the label minus
+    the curve before it is clipped, orthogonal to the basis. ``position`` is the rank of the score
+    between 0 and 1, by mass and information in equal parts.
     """
 
-    rule: str
-    n_samples: int
-    n_tested: int
-    share: float
-    mean_score: float
-    expected: float
-    observed: float
-    estimate: float
-    low: float
-    high: float
-    standard_error: float
-    pvalue: float
-    harm: float
+    def __init__(
+        self, score, hit, weight, offset=None, *, square=None, count=None, folds=None, cluster=None
+    ):
+        self.score, self.hit, self.cluster = score, hit, cluster
+        self.weight = mean_one(weight, count)
+        self.count = np.ones(len(score)) if count is None else count
+        fit_square = square
+        if square is None:
+            square = weight**2
+            fit_square = square if np.ptp(weight) else None  # as in the default calibration error
+        if offset is None:
+            offset = parametric_curve(score, hit, weight, fit_square, cluster)
+        self.square = square * (self.weight.sum() / weight.sum()) ** 2
+        self.size = effective_size(weight, square)
+        if cluster is not None:
+            spread = np.sqrt(offset * (1 - offset))
+            self.size /= design_effect(hit - offset, spread, weight, cluster)
+        label_weight = weight / self.count
+        self.equal_weights = np.ptp(label_weight) <= 1e-9 * label_weight.max()
+        self.offset, self._folds = offset, folds
+        basis, self.position = self._basis(intervals_for(self.size))
+        self._directions = np.empty((len(score), 0))
+        self.residual = hit - self.offset
+        self._append(basis)
+        room = 0.25 / self.count.sum()
+        self.curve = np.clip(hit - self.residual, room, 1 - room)
 
-    def _columns(self):
-        return _by_columns([self])
+    @classmethod
+    def of_problem(cls, problem, folds=None):
+        """Of the samples of a binary problem; the rows of a sketch have folds."""
+        return cls(
+            merge_ties(np.clip(problem.forecast[:, 1], 0, 1)),
+            problem.target[:, 1],
+            problem.weight,
+            square=problem.square,
+            count=problem.count,
+            folds=folds,
+            cluster=problem.cluster,
+        )
 
     @property
-    def direction(self) -> Literal["too_high", "too_low", ""]:
-        """ "too_high" where the calibrated score exceeds what was observed, else "too_low"."""
-        return "too_high" if self.estimate < 0 else "too_low"
+    def inflation(self):
+        """Correction of squared residuals for the degrees of freedom of the fit."""
+        return self.size / max(self.size - self._directions.shape[1], 1.0)
+
+    @property
+    def variance(self):
+        """Variance of each label given its score, corrected for the fit of the curve."""
+        return self.curve * (1 - self.curve) * self.inflation
+
+    def robust_variance(self, terms):
+        """Variance of sums of terms (n, ...) of mean zero, by cluster if there are any."""
+        return self.inflation * np.sum(cluster_sums(terms, self.cluster) ** 2, axis=0)
+
+    def units(self, centred):
+        """Effective number of clusters for the statistic of centred columns (n, m); or infinity."""
+        if self.cluster is None:
+            return np.full(centred.shape[1], np.inf)
+        sums = cluster_sums(self.weight[:, None] * centred**2, self.cluster)
+        return effective_size_of_sums(sums.sum(axis=0), np.sum(sums**2, axis=0))
+
+    def beyond(self, columns):
+        """The same comparison, at equal values of further columns (n, m) too."""
+        extended = copy(self)
+        extended._append(columns)
+        return extended
+
+    def center(self, columns):
+        """Residuals of columns (n, m) after regression on the basis."""
+        if not self._directions.shape[1]:
+            return columns
+        inner = self._directions.T @ (self.weight[:, None] * columns)
+        return columns - self._directions @ inner
+
+    def variance_at_equal_scores(self, columns):
+        """Variance of columns (n, m) among samples that are neighbours in the score.
+
+        It is 0 for functions of the score: with equal scores there is nothing to compare.
+        """
+        number, here = np.bincount(self._cell), np.bincount(self._cell, self.weight)
+        several = number > 1
+        factor = np.where(several, number / np.maximum(number - 1, 1), 0.0)[self._cell]
+        means = cluster_sums(self.weight[:, None] * columns, self._cell) / here[:, None]
+        squares = (columns - means[self._cell]) ** 2
+        known = self.weight * several[self._cell]
+        return (factor * self.weight) @ squares / known.sum() if known.any() else 0 * squares[0]
+
+    def _append(self, columns):
+        columns = self.center(np.asarray(columns, dtype=np.float64))
+        gram = columns.T @ (self.weight[:, None] * columns)
+        scale = np.trace(gram)
+        if not scale > 0:
+            return
+        values, vectors = np.linalg.eigh(gram)
+        large = values > _RANK * scale
+        added = columns @ (vectors[:, large] / np.sqrt(values[large]))
+        self._directions = np.hstack([self._directions, added])
+        inner = added.T @ (self.weight * self.residual)
+        self.residual = self.residual - added @ inner
+
+    @cached_property
+    def _cell(self):
+        """Cells (n,) of equal scores, with the next score where one sample has its own."""
+        _, level, count = np.unique(self.score, return_inverse=True, return_counts=True)
+        cell, number, filled = np.empty(len(count), dtype=int), 0, 0
+        for k, size in enumerate(count.tolist()):
+            cell[k], filled = number, filled + size
+            if filled > 1:
+                number, filled = number + 1, 0
+        return cell[level]
+
+    def _basis(self, n_intervals):
+        """Functions of the position, and an isotonic curve."""
+        information = self.weight * self.offset * (1 - self.offset)
+        total = max(information.sum(), 1e-300)
+        mass = 0.5 * self.weight / self.weight.sum() + 0.5 * information / total
+        columns, position = functions_of_position(self.score, mass, n_intervals)
+        few = len(np.unique(position)) <= n_intervals + 1 or len(position) <= _ISOTONIC
+        if few or np.ptp(self.hit) == 0:
+            return columns, position
+        curve = monotone_curve(self.score, self.hit, self.weight, self._folds, self.cluster)
+        return np.hstack([columns, curve[:, None]]), position
+
+
+def monotone_curve(score, hit, weight, folds=None, cluster=None):
+    """Frequency of the event by cross-fitted isotonic regression, which can jump.
+
+    No sample affects its own frequency, nor does any other of its cluster.
+    """
+    forecast, target = np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit])
+    smoother = IsotonicSmoother()
+    if folds is not None:
+
+        def fit(*rows):
+            return IsotonicSmoother().fit(*rows).predict
+
+        curve = cross_predict(forecast, target, weight, fit, folds)
+    elif cluster is not None:
+        curve = smooth_other_clusters(smoother, forecast, target, weight, cluster)
+    else:
+        curve = smoother.fit(forecast, target, weight).smooth_held_out()
+    return curve[:, 1]
+
+
+def parametric_curve(score, hit, weight, square=None, cluster=None):
+    """Frequency of the event by averaged recalibration maps, fitted to all samples."""
+    if np.ptp(hit) == 0:
+        return np.full(len(hit), float(hit[0]))
+    forecast = np.column_stack([1 - score, score])
+    target = np.column_stack([1 - hit, hit])
+    return averaged_map(forecast, target, weight, square, cluster)(forecast)[:, 1]
+
+
+def intervals_for(size):
+    """Number of intervals of the functions of the position for an effective number of samples."""
+    return int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
+
+
+def functions_of_position(score, mass, n_intervals):
+    """Functions of scores (n,), and their positions, the shares of the mass (n,) below them.
+
+    The functions are piecewise linear in the position, with an indicator of each frequent score; or
+    there is an indicator of each score, if these are few.
+    """
+    values, which = np.unique(score, return_inverse=True)
+    mass = np.bincount(which, mass)
+    position = ((np.cumsum(mass) - mass / 2) / mass.sum())[which]
+    often = np.arange(len(values))
+    if len(values) > n_intervals + 1:
+        often = np.flatnonzero(mass >= 0.5 * mass.sum() / n_intervals)
+    columns = (which[:, None] == often).astype(np.float64)
+    if len(values) > n_intervals + 1:
+        knots = np.arange(n_intervals + 1)
+        hats = np.clip(1 - np.abs(position[:, None] * n_intervals - knots), 0.0, None)
+        columns = np.hstack([hats, columns])
+    return columns, position
+
+
+# --- Statistics of groups -------------------------------------------------------------------------
+
+
+_LEAST_VARIANCE = 1.0  # sum of c (1 - c) in a group: about the events that are expected
+_LEAST_SHARE = 0.1  # of the variance of a group: what the score does not explain
+_LEAST_CLUSTERS = 5.0  # effective number for the statistic of a group
 
 
 @dataclass(frozen=True)
-class GroupComparison(Record):
-    """Groups that differ from others with equal scores, and how many were tested.
+class Statistics:
+    """Arrays (m,) of the statistics of columns; the p-value of an untested one is nan."""
 
-    `to_frame` has a row for each group that is named, the most harmful first, with the fields of
-    `GroupDifference` and its ``direction``.
+    total: np.ndarray
+    variance: np.ndarray
+    information: np.ndarray
+    pvalue: np.ndarray
 
-    Attributes
-    ----------
-    named : tuple of GroupDifference
-        The most harmful first; nearly identical groups are listed once.
-    n_tried : int
-        Groups tested.
-    n_samples : int
-        Samples compared.
-    note : str
-        What was omitted, or why nothing was tested.
 
-    See Also
-    --------
-    skcalib.grouping.differences_at_equal_scores : Makes this record.
+def compare(equal, member, least_share=_LEAST_SHARE):
+    """`Statistics` of columns (n, m) of 0 and 1.
+
+    A column has no p-value if the basis, or the scores next to each sample, explain all but
+    `least_share` of its variance, if hardly any event or hardly any non-event is expected in it, or
+    if it has few clusters. With clusters
+    the p-value is at least that of Student's t distribution for their effective number.
     """
+    member = member.astype(np.float64)
+    centred = equal.center(member)
+    weight = equal.weight
+    squares = centred**2
+    total = member.T @ (weight * equal.residual)
+    information = squares.T @ weight
+    variance = squares.T @ (equal.square * equal.variance)
+    if equal.cluster is not None:
+        terms = (weight * equal.residual)[:, None] * centred
+        variance = np.maximum(variance, equal.robust_variance(terms))
+    elif not equal.equal_weights:
+        robust = squares.T @ (equal.square * equal.residual**2)
+        variance = np.maximum(variance, equal.inflation * robust)
+    share = member.T @ weight / weight.sum()
+    expected = member.T @ (weight * equal.curve * (1 - equal.curve))
+    least = least_share * share * (1 - share)
+    told = information > least * weight.sum()
+    told &= equal.variance_at_equal_scores(member) > least
+    pvalue, units = np.full(len(total), np.nan), equal.units(centred)
+    for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE) & (units >= _LEAST_CLUSTERS)):
+        coefficients = weight * centred[:, k] / equal.count
+        pvalue[k] = label_sum_pvalue(total[k], coefficients, equal.curve, variance[k], equal.count)
+        if equal.cluster is not None:
+            z = np.abs(total[k]) / np.sqrt(variance[k])
+            pvalue[k] = max(pvalue[k], 2 * student.sf(z, units[k] - 1))
+    return Statistics(total, variance, information, pvalue)
 
-    named: tuple
-    n_tried: int
-    n_samples: int
-    note: str = ""
 
-    _beside = ("n_tried", "n_samples", "note")
-
-    def _columns(self):
-        return _by_columns(self.named)
+# --- p-values of weighted sums of labels ----------------------------------------------------------
 
 
-def _by_columns(differences):
-    names = [one.name for one in fields(GroupDifference)] + ["direction"]
-    return {name: [getattr(one, name) for one in differences] for name in names}
+_ROUNDS = 50
+_NEAR = 1e-3  # of z: the normal tail is exact enough, and the formula is 0 / 0
+_ORDINARY = 1.2  # z below which the tail is not needed
 
 
-@checks_parameters
-def differences_at_equal_scores(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    X: MatrixLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    pos_label: Label = None,
-    confidence_level: float = 0.95,
-    random_state: RandomState = 0,
-) -> GroupComparison:
-    r"""Find groups, by rules of the features, that differ from other samples with equal scores.
+def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
+    r"""Two-sided p-value of :math:`T = \sum_i a_i (y_i - p_i)` for independent labels.
 
-    A recalibration maps equal scores to equal values. A group g whose event is more frequent than
-
-    .. math:: E[\,C(S) \mid g\,], \qquad C(S) = E[Y|S],
-
-    is miscalibrated after every recalibration: the score lacks the information in the group. Groups
-    are compared with the frequency :math:`C(S)` of all samples with equal scores, not with the
-    score itself. So no group is named only because the model is miscalibrated for all groups.
-
-    - **Groups**: each category; numbers cut at their quartiles; missing values; and up to ten
-      intersections of two of these, or of one of them and a range of scores. Intersections are
-      chosen on one half of the samples by their joint effect and tested on the other half, in both
-      directions.
-    - **Statistic**: :math:`T = \sum_i w_i \tilde g_i (y_i - \hat C(s_i))`, with :math:`\tilde g`
-      the residual of the group after a regression on a curve of the score. An error of :math:`\hat
-      C` enters only as a product with the error of the approximation of :math:`E[g|S]` by that
-      curve. The p-value is for independent labels (saddlepoint approximation). With unequal weights
-      it uses the larger of two variances. For an intersection, both the difference and the joint
-      effect must be significant.
-    - **Named groups** are those that the procedure of Benjamini and Hochberg rejects at the false
-      discovery rate ``1 - confidence_level``, the most harmful first. A later group is omitted if
-      it has nearly the same samples as an earlier one. It is also omitted if, at equal values of
-      the features named before it, its difference is small or not significant (Bonferroni).
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-        Labels.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Probability of the event, or of each class. With more than two classes the event is that the
-        predicted class is right.
-    X : array-like of shape (n_samples, n_features)
-        Features: numbers, times and categories, with missing values. A warning names columns that
-        are left out, such as free text and identifiers (:ref:`features`).
-    confidence_level : float, default=0.95
-        One minus the false discovery rate, and the level of the intervals.
-    random_state : int, RandomState instance or None, default=0
-        Seed of the halves, and of the subsample of more than 50,000 samples.
-
-    Returns
-    -------
-    GroupComparison
-        The named groups, and the number of groups tested.
-
-    Raises
-    ------
-    ValueError
-        For invalid input, and for features that are sparse, infinite or all left out.
-
-    See Also
-    --------
-    skcalib.calibration_by_group : The same for given groups.
-    skcalib.GroupingLossEstimator : The grouping loss as one number.
-
-    Notes
-    -----
-    The harm of a group assumes the same difference for all scores, so it is at most the
-    contribution of the group to the grouping loss. Groups of fewer than 10 samples (by weight), or
-    with fewer than one expected event, are not tested. From more than 50,000 samples, 50,000 are
-    drawn at random. From more than 1,000 groups, those nearest to half of the samples are kept. A
-    test of one variable at a time does not identify causes: a group may be named because of a
-    correlated feature.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skcalib.grouping import differences_at_equal_scores
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(4000, 3))
-    >>> p = rng.uniform(0.2, 0.6, 4000)
-    >>> y = rng.random(4000) < p + np.where(X[:, 1] > 0, 0.1, -0.1)
-    >>> found = differences_at_equal_scores(y, np.sqrt(p), X)  # miscalibrated for all
-    >>> found.named[0].rule, found.named[0].direction
-    ('x1 > 0', 'too_low')
+    The tail is the saddlepoint approximation of Lugannani and Rice (1980), which is accurate far in
+    the tails and for a few expected events; half of a typical step :math:`|a_i|` of the largest
+    labels is subtracted from \|T\|, as a continuity correction. The probabilities p are strictly
+    between 0 and 1. A `variance` of T that exceeds that of independent labels scales T down.
+    `count` is the number of labels with the same a and p, by default one.
     """
-    check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
-    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
-    X = weighted_features(X, sample_weight, len(check_y(y_true)))
-    options: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
-    compared, _, _ = compare_groups(problem, encode_features(X), **options)
-    return compared
-
-
-def compare_groups(
-    problem: Problem,
-    encoded: EncodedFeatures,
-    *,
-    confidence_level: float,
-    random_state: RandomState = 0,
-) -> tuple[GroupComparison, np.ndarray, list[np.ndarray]]:
-    """`GroupComparison` of encoded features, its rows, and members of named groups among them."""
-    rng = check_random_state(random_state)
-    forecast, target, weight = problem.forecast, problem.target, problem.weight
-    score_name = "score"
-    if forecast.shape[1] > 2:
-        forecast, target = next(TopLabel().problems(forecast, target))
-        score_name = "confidence"
-    score, hit = merge_ties(np.clip(forecast[:, 1], 0, 1)), target[:, 1].astype(np.float64)
-    rows, cluster = np.arange(len(score)), problem.cluster
-    if min(hit.sum(), len(hit) - hit.sum()) < _LEAST_LABELS:
-        note = f"Groups were not compared: fewer than {_LEAST_LABELS} labels are of the rarer kind."
-        return GroupComparison((), 0, len(score), note), rows, []
-    candidates = form_groups(encoded, weight, LEAST_SIZE)
-    notes = []
-    if candidates.n_formed > MOST_GROUPS:
-        notes.append(
-            f"Of {candidates.n_formed:,} groups the {MOST_GROUPS:,} nearest to half of the samples "
-            "were tested."
+    count = np.ones(len(proba)) if count is None else count
+    label_variance = float(np.sum(count * coefficients**2 * proba * (1 - proba)))
+    if not label_variance > 0:
+        return 1.0
+    step = np.sum(count * np.abs(coefficients) ** 3) / np.sum(count * coefficients**2)
+    size = (
+        abs(total)
+        * np.sqrt(
+            label_variance / max(label_variance, label_variance if variance is None else variance)
         )
-    most = int(min(MOST_ROWS, MOST_VALUES / max(len(candidates.rules), 1)))
-    if len(score) > most:
-        notes.append(f"Groups were compared on {most:,} random samples of {len(score):,}.")
-        rows = np.sort(rng.choice(len(score), most, replace=False))
-        score, hit, weight = score[rows], hit[rows], weight[rows]
-        cluster = None if cluster is None else cluster[rows]
-        candidates = replace(candidates, member=candidates.member[rows])
-    tested = compare_all(EqualScores(score, hit, weight, cluster=cluster), candidates, rng)
-    level = 1 - confidence_level
-    found = [tested[k] for k in benjamini_hochberg([one.pvalue for one in tested], level)]
-    reach = float(norm.isf(0.5 * level * len(found) / len(tested))) if found else np.inf
-    told = [
-        _record(one, candidates, reach, score_name)
-        for one in distinct(found, candidates, level / max(len(tested), 1))
-    ]
-    told = [(one, member) for one, member in told if not one.low <= 0 <= one.high]
-    named = tuple(one for one, _ in told)
-    compared = GroupComparison(named, len(tested), len(score), " ".join(notes))
-    return compared, rows, [member for _, member in told]
-
-
-def _record(one, candidates, reach, score_name):
-    """`GroupDifference` and members of a group, or of its complement where that is smaller."""
-    equal, member, total = one.equal, one.member, one.total
-    if isinstance(one.source, Pair):
-        rule = one.source.rule(candidates, score_name)
-    else:
-        rule = candidates.rules[one.source]
-        larger = one.inside @ equal.weight > 0.5 * equal.weight.sum()
-        if larger and candidates.two_sided[one.source]:
-            rule, member, total = candidates.complements[one.source], ~member, -total
-    inside = member[one.rows]
-    mass = equal.weight * inside
-    observed = float(mass @ equal.hit / mass.sum())
-    expected = float(np.clip(observed - total / mass.sum(), 0.0, 1.0))
-    difference = observed - expected
-    error = np.sqrt(max(one.variance, _variance(one))) / mass.sum()
-    (units,) = equal.units(equal.center(one.inside[:, None].astype(np.float64)))
-    if np.isfinite(units):
-        reach = float(student.isf(norm.sf(reach), units - 1))
-    record = GroupDifference(
-        rule=rule,
-        n_samples=int(member.sum()),
-        n_tested=int(inside.sum()),
-        share=float(mass.sum() / equal.weight.sum()),
-        mean_score=float(mass @ equal.score / mass.sum()),
-        expected=expected,
-        observed=observed,
-        estimate=difference,
-        low=float(max(difference - reach * error, -expected)),
-        high=float(min(difference + reach * error, 1 - expected)),
-        standard_error=float(error),
-        pvalue=one.pvalue,
-        harm=one.harm,
+        - step / 2
     )
-    return record, member
+    z = size / np.sqrt(label_variance)
+    if z <= _ORDINARY:
+        return float(min(1.0, 2 * norm.sf(max(z, 0.0))))
+    a = np.sign(total) * coefficients
+    most = np.sum(count * np.where(a > 0, a * (1 - proba), -a * proba))
+    if size >= 0.999 * most:
+        size = 0.999 * most
+    logit = np.log(proba) - np.log1p(-proba)
+    slope = _solve(size, a, count, logit, proba, z / np.sqrt(label_variance))
+    bent = expit(logit + slope * a)
+    log_mean = np.logaddexp(np.log1p(-proba), np.log(proba) + slope * a)
+    cumulant = np.sum(count * (log_mean - slope * a * proba))
+    w = np.sqrt(max(2 * (slope * size - cumulant), 0.0))
+    u = slope * np.sqrt(np.sum(count * a**2 * bent * (1 - bent)))
+    if not (w > _NEAR and u > _NEAR):
+        return float(min(1.0, 2 * norm.sf(z)))
+    tail = norm.sf(w) + norm.pdf(w) * (1 / u - 1 / w)
+    return float(np.clip(2 * tail, 0.0, 1.0))
 
 
-def _variance(one):
-    """Variance of the statistic if the group differs."""
-    equal = one.equal
-    centred = equal.center(one.inside[:, None].astype(np.float64))[:, 0]
-    residual = equal.residual - one.total / one.information * centred
-    return float(equal.robust_variance(equal.weight * centred * residual))
-
-
-# --- Selection of the named groups ----------------------------------------------------------------
-
-
-_ALIKE = 0.8  # Jaccard index
-_WORTH = 0.75  # of the harm of a pair
-_LEAST_PART = 0.25  # of its harm: what a group explains beyond those before it
-
-
-def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[Tested]:
-    """The most harmful first, without those that repeat an earlier one or are explained by it.
-
-    A group is explained if, at equal scores *and* equal values of the features already named, it no
-    longer differs or keeps less than a quarter of its harm. After the first, a group needs a
-    p-value of at most `level`, before and in this second comparison: the false discovery rate over
-    the number of groups tested (Bonferroni), because several cuts of one feature would otherwise
-    raise the threshold for others.
-    """
-    kept = []
-    for one in sorted(found, key=_rank):
-        if any(_repeats(one, other, candidates.feature) for other in kept):
-            continue
-        if kept and not _adds(one, _known(kept, candidates), level):
-            continue
-        kept.append(one)
-    return kept
-
-
-def _rank(one):
-    """By harm, rounded to a few digits, so that the smaller of two sides of a cut comes first.
-
-    The longer rule of a pair requires more harm.
-    """
-    harm = one.harm * (_WORTH if isinstance(one.source, Pair) else 1.0)
-    return -float(f"{harm:.6g}"), one.member.mean()
-
-
-def _repeats(one, other, feature):
-    """Nearly the samples of another or its complement, or a range of scores of its feature."""
-    likeness = max(_jaccard(one.member, other.member), _jaccard(one.member, ~other.member))
-    if likeness > _ALIKE:
-        return True
-    if not (isinstance(one.source, Pair) and one.source.cut is not None):
-        return False
-    numbers = other.source.numbers if isinstance(other.source, Pair) else [other.source]
-    return feature[one.source.first] in feature[numbers]
-
-
-def _jaccard(one, other):
-    return np.sum(one & other) / max(np.sum(one | other), 1)
-
-
-def _known(kept, candidates):
-    """Columns of all that is named: the groups, and all cuts of their features."""
-    columns = []
-    for one in kept:
-        numbers = [one.source]
-        if isinstance(one.source, Pair):
-            columns.append(one.member)
-            numbers = one.source.numbers
-        for k in numbers:
-            same = candidates.feature == candidates.feature[k]
-            same &= ~candidates.category
-            same[k] = True
-            columns += list(candidates.member[:, same].T)
-    return np.column_stack(columns)
-
-
-def _adds(one, known, level):
-    """Whether a group differs sufficiently beyond the known groups."""
-    beyond = one.equal.beyond(known[one.rows])
-    numbers = compare(beyond, one.inside[:, None], least_share=1e-3)
-    if not max(numbers.pvalue[0], one.pvalue) <= level:  # also if there is nothing to compare
-        return False
-    left = (numbers.total[0] ** 2 - numbers.variance[0]) / numbers.information[0]
-    return left / one.equal.weight.sum() >= _LEAST_PART * one.harm
+def _solve(size, a, count, logit, proba, start):
+    """Slope at which the expected sum is `size`: Newton inside a bracket."""
+    center = np.sum(count * a * proba)
+    low, high, slope = 0.0, np.inf, start
+    for _ in range(_ROUNDS):
+        bent = expit(logit + slope * a)
+        miss = np.sum(count * a * bent) - center - size
+        low, high = (slope, high) if miss < 0 else (low, slope)
+        if abs(miss) < 1e-9 * size:
+            break
+        step = slope - miss / max(np.sum(count * a**2 * bent * (1 - bent)), 1e-300)
+        if not low < step < high:
+            step = 2 * slope if np.isinf(high) else (low + high) / 2
+        slope = step
+    return slope

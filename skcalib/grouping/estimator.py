@@ -1,4 +1,8 @@
-"""`GroupingLossEstimator`: checks of its parameters, the fit and its attributes."""
+"""`GroupingLossEstimator`, and the grouping loss before and after a correction.
+
+`fit_problem` chooses between the partition bound (`skcalib.grouping.partition_bound`) and the risk
+bound (`skcalib.grouping.risk_bound`); `collect` makes the attributes from the fits.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +10,50 @@ import numbers
 import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state, get_tags, indexable
+from sklearn.utils import Tags, check_random_state, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from skcalib._util.formatting import nonnegative_text, pvalue_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each, threads_for
-from skcalib._util.parameters import check_parameters_of
+from skcalib._util.parameters import check_choice, check_parameters_of, checks_parameters
+from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
     ArrayLike,
+    Label,
     MatrixLike,
     PartitionerLike,
     RandomState,
     ResponseMethod,
     Strategy,
 )
-from skcalib._util.validation import check_count, take_rows
+from skcalib._util.validation import check_count, check_indices, take_rows, weighted_features
 from skcalib.data.clusters import in_order
 from skcalib.data.features import Feature, encode_features
-from skcalib.data.notions import Notion, NotionLike, resolve_notion
+from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
-from skcalib.estimators._base import ClassifierInspector
-from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
-from skcalib.grouping._score_basis import ScoreCurve
-from skcalib.grouping.partition import allows_nan
+from skcalib.estimators.classifiers import ClassifierInspector
+from skcalib.grouping.partition import allows_nan, is_estimator
+from skcalib.grouping.partition_bound import (
+    GroupingFit,
+    GroupingProblem,
+    fit_given_regions,
+    fit_partition,
+)
+from skcalib.grouping.risk_bound import ScoreCurve, fit_risk
+from skcalib.recalibration import CalibrationImprovement
+from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.held_out import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, ProperScore, resolve_loss
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.smoothers import SmootherLike, resolve_smoother
+from skcalib.stats.means import MeanInterval
 from skcalib.stats.pvalues import bonferroni
 
 #: Held by `fit` while it stores the attributes.
@@ -282,9 +298,9 @@ class GroupingLossEstimator(ClassifierInspector):
         self,
         X: MatrixLike,
         y: ArrayLike | Problem | None,
+        y_proba: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        y_proba: ArrayLike | None = None,
         regions: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         **fit_params: Any,
@@ -302,10 +318,10 @@ class GroupingLossEstimator(ClassifierInspector):
             or a fitted classifier. Of an indicator matrix with missing cells (NaN) each label uses
             its known rows. A ``skcalib.data.problem.Problem`` of the rows of X holds validated
             forecasts too.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
             Probabilities, with ``estimator=None``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         regions : array-like of shape (n_samples,), default=None
             Regions that are known in advance, such as a clinic or an age group, and not derived
             from these labels. All samples are then measured.
@@ -332,41 +348,54 @@ class GroupingLossEstimator(ClassifierInspector):
         if self.estimator is not None and y_proba is not None:
             raise ValueError(
                 "y_proba and an estimator were both given: drop y_proba, or set estimator=None to "
-                "evaluate these probabilities."
+                "evaluate these probabilities. Weights are passed as sample_weight=."
             )
         if self.method == "risk" and regions is not None:
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
-        given = {"groups": groups, "y_proba": y_proba}
-        problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
+        problem, rows = self._forecasts(
+            X, y, sample_weight, fit_params, groups=groups, y_proba=y_proba
+        )
         problem.require_order(resolve_notion(self.notion), score)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1000))
         (X,) = indexable(X)
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         regions = None if regions is None else check_regions(regions, n_samples)[rows]
-        encoded = self._encode(X if len(rows) == n_samples else take_rows(X, rows))
-        features = encoded.values
+        encoded = encode_features(
+            X if len(rows) == n_samples else take_rows(X, rows),
+            allow_nan=allows_nan(self.partitioner),
+        )
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
         method = "partition" if self.method == "auto" and regions is not None else self.method
         smoother = ScoreCurve() if self.smoother is None else resolve_smoother(self.smoother)
-        model = score, smoother.for_loss(score), self.partitioner
-        pairs = notion.problems(problem.forecast, problem.target)
-        named = zip(pairs, notion.column_names(problem.classes), strict=False)  # these never end
+        smoother = smoother.for_loss(score)
 
-        def _tasks():
-            for k, (pair, names) in enumerate(named):
-                arrays = *pair, problem.weight, features, problem.cluster, regions
+        def tasks():
+            pairs = notion.problems(problem.forecast, problem.target)
+            names = notion.column_names(problem.classes)  # these never end
+            for k, ((forecast, target), events) in enumerate(zip(pairs, names, strict=False)):
+                arrays = {
+                    "forecast": forecast,
+                    "target": target,
+                    "weight": problem.weight,
+                    "features": encoded.values,
+                    "cluster": problem.cluster,
+                    "regions": regions,
+                }
                 if problem.is_incomplete:
-                    known = np.flatnonzero(~np.isnan(pair[1][:, 0]))
-                    arrays = tuple(None if one is None else one[known] for one in arrays)
-                *samples, cluster, own_regions = arrays
-                cluster = None if cluster is None else in_order(cluster)
-                part = GroupingProblem(*samples, column_names(names, pair[0]), cluster)
-                given = own_regions is not None
-                options = make_options(self, encoded.features, len(part.weight), given)
-                yield part, *model, own_regions, options, method, seed + k
+                    known = np.flatnonzero(~np.isnan(target[:, 0]))
+                    arrays = {name: take_rows(array, known) for name, array in arrays.items()}
+                if arrays["cluster"] is not None:
+                    arrays["cluster"] = in_order(arrays["cluster"])
+                if events is None:
+                    events = [f"column {column}" for column in range(forecast.shape[1])]
+                known_regions = arrays.pop("regions")
+                part = GroupingProblem(events=events, **arrays)
+                options = make_options(self, encoded.features, len(part.weight), known_regions)
+                model = score, smoother, self.partitioner
+                yield part, *model, known_regions, options, method, seed + k
 
-        with threads_for(features, self.n_jobs):
-            fits = run_each(fit_problem, _tasks(), n_jobs=self.n_jobs)
+        with threads_for(encoded.values, self.n_jobs):
+            fits = run_each(fit_problem, tasks(), n_jobs=self.n_jobs)
         with _STORING:  # the attributes are those of one fit, if several threads fit
             validate_data(self, X, skip_check_array=True)
             self.classes_ = problem.classes
@@ -394,11 +423,19 @@ class GroupingLossEstimator(ClassifierInspector):
         if y_proba is None:
             raise ValueError(
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
-                "next to the features X, by keyword: fit(X, y, y_proba=...)."
+                "next to the features X, fit(X, y, y_proba)."
             )
-        notion = resolve_notion(self.notion)
-        data = y, y_proba, notion, sample_weight, self.labels, None, groups
-        problem = check_problem(*data, soft=True, remedy="labels", incomplete=True)
+        problem = check_problem(
+            y,
+            y_proba,
+            resolve_notion(self.notion),
+            sample_weight,
+            self.labels,
+            groups=groups,
+            soft=True,
+            remedy="labels",
+            incomplete=True,
+        )
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem
@@ -408,26 +445,8 @@ class GroupingLossEstimator(ClassifierInspector):
         tags.input_tags.sparse = False
         if self.estimator is None:
             tags.input_tags.allow_nan = True
-        tags.input_tags.allow_nan &= self._allows_nan()
+        tags.input_tags.allow_nan &= allows_nan(self.partitioner)
         return tags
-
-    def _encode(self, X):
-        model = self.partitioner
-        usable = model is None or (hasattr(model, "fit") and not isinstance(model, type))
-        if self.method == "risk" and not usable:
-            raise ValueError(
-                f"With method='risk' the partitioner must be None, a regressor of the residual "
-                f"or a classifier, got {shown(model)}."
-            )
-        return encode_features(X, allow_nan=self._allows_nan())
-
-    def _allows_nan(self):
-        """Whether the partitioner, or the model of "risk", takes missing values."""
-        model = self.partitioner
-        if self.method == "risk" and model is not None:
-            usable = hasattr(model, "fit") and not isinstance(model, type)
-            return usable and get_tags(model).input_tags.allow_nan
-        return allows_nan(model)
 
 
 # --- Checks and shared options --------------------------------------------------------------------
@@ -453,23 +472,30 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
     check_parameters_of(estimator)
-    names = ("auto", "partition", "risk")
-    if not isinstance(estimator.method, str) or estimator.method not in names:
-        said = "method must be 'auto', 'partition' or 'risk'"
-        raise ValueError(f"{said}, got {shown(estimator.method)}.")
+    check_choice(estimator.method, "method", choices=("auto", "partition", "risk"))
     if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
         raise ValueError(f"test_size must lie between 0 and 1, got {shown(estimator.test_size)}.")
     check_count(estimator.n_bins, "n_bins")
+    model = estimator.partitioner
+    if estimator.method == "risk" and not (model is None or is_estimator(model)):
+        raise ValueError(
+            "With method='risk' the partitioner must be None, a regressor of the residual or a "
+            f"classifier, got {shown(model)}."
+        )
     return score
 
 
 def make_options(
-    estimator: GroupingLossEstimator, features: Sequence[Feature], n_samples: int, given: bool
+    estimator: GroupingLossEstimator,
+    features: Sequence[Feature],
+    n_samples: int,
+    regions: np.ndarray | None,
 ) -> Options:
-    """`Options` for so many samples; regions may be given."""
+    """`Options` for so many samples, with or without given regions."""
     # A level set of a single region has nothing to compare.
-    least = estimator.region_ratio if given else 3 * estimator.region_ratio
-    measured = n_samples if given else n_samples * estimator.test_size
+    least, measured = 3 * estimator.region_ratio, n_samples * estimator.test_size
+    if regions is not None:
+        least, measured = estimator.region_ratio, n_samples
     return Options(
         n_bins=max(1, min(estimator.n_bins, int(measured // least))),
         strategy=estimator.strategy,
@@ -494,9 +520,24 @@ def check_regions(regions: ArrayLike, n_samples: int) -> np.ndarray:
     return regions
 
 
-def column_names(names: list[str] | None, forecast: np.ndarray) -> list[str]:
-    """The names of the columns of a problem; numbers where they are unknown."""
-    return [f"column {k}" for k in range(forecast.shape[1])] if names is None else names
+def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
+    """One problem by the method in use."""
+    if regions is None and method != "partition" and len(problem.forecast) < 4:
+        raise ValueError(
+            "The grouping loss needs at least 4 samples: a model and its weights are fitted to "
+            f"some of them and evaluated on others; got {len(problem.forecast)}."
+        )
+    if method == "risk":
+        return fit_risk(problem, score, smoother, partitioner, options, seed)
+    if regions is not None:
+        return fit_given_regions(problem, score, smoother, regions, options, seed)
+    if method == "partition":
+        return fit_partition(problem, score, smoother, partitioner, options, seed)
+    untested = replace(options, n_permutations=0)
+    regions = fit_partition(problem, score, smoother, partitioner, untested, seed)
+    bound = fit_risk(problem, score, smoother, None, options, seed)
+    names = ("plugin", "bias", "induced", "table", "n_regions", "n_measured", "singletons")
+    return replace(bound, **{name: getattr(regions, name) for name in names})
 
 
 # --- Fitted attributes ----------------------------------------------------------------------------
@@ -523,11 +564,11 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
     estimator.binned_epistemic_bound_ = (
         estimator.calibration_error_ + estimator.explained_ - total("correction")
     )
-    rest = estimator.expected_loss_ - estimator.calibration_error_
+    irreducible = estimator.expected_loss_ - estimator.calibration_error_
     # Where that is no bound, or the difference of two infinities, the curve is used instead.
     if not binning_reduces_calibration(estimator) or np.isinf(estimator.expected_loss_):
-        rest = total("refinement")
-    estimator.irreducible_bound_ = rest - estimator.grouping_loss_
+        irreducible = total("refinement")
+    estimator.irreducible_bound_ = irreducible - estimator.grouping_loss_
     estimator.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
     reach = float(norm.ppf(0.5 + float(estimator.confidence_level) / 2)) * estimator.standard_error_
     bound = estimator.grouping_loss_
@@ -551,24 +592,23 @@ def binning_reduces_calibration(estimator: GroupingLossEstimator) -> bool:
 
 def _reason(estimator):
     """Why the bound of a partition tells nothing, or an empty text."""
-    bound, high = estimator.grouping_loss_, estimator.confidence_interval_[1]
-    found = (
-        (high < 0, "its interval lies below 0"),
-        (estimator.irreducible_bound_ > estimator.expected_loss_, "it leaves more than the loss"),
-        (
-            estimator.method == "partition" and estimator.induced_ > bound,
-            f"its induced term ({estimator.induced_:.2g}) is larger",
-        ),
-        (
-            estimator.standard_error_ > bound,
-            f"its standard error ({estimator.standard_error_:.2g}) is larger",
-        ),
-    )
-    said = next((words for holds, words in found if holds), "")
-    other = "method='auto', " if estimator.method == "partition" else ""
-    return said and (
-        f"The bound {bound:.2g} of the regions tells nothing, because {said}: use "
-        f"{other}more samples or fewer bins."
+    bound, induced = estimator.grouping_loss_, estimator.induced_
+    error = estimator.standard_error_
+    is_partition = estimator.method == "partition"
+    if estimator.confidence_interval_[1] < 0:
+        reason = "its interval lies below 0"
+    elif estimator.irreducible_bound_ > estimator.expected_loss_:
+        reason = "it leaves more than the loss"
+    elif is_partition and induced > bound:
+        reason = f"its induced term ({induced:.2g}) is larger"
+    elif error > bound:
+        reason = f"its standard error ({error:.2g}) is larger"
+    else:
+        return ""
+    method = "method='auto', " if is_partition else ""
+    return (
+        f"The bound {bound:.2g} of the regions tells nothing, because {reason}: use {method}more "
+        "samples or fewer bins."
     )
 
 
@@ -585,3 +625,161 @@ def _warn(fits):
             UserWarning,
             stacklevel=4,
         )
+
+
+# --- Grouping loss before and after a correction --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupingImprovement(Record):
+    """Result of :func:`~skcalib.grouping.grouping_improvement`.
+
+    `to_frame` has two rows, before and after, with the columns ``forecast`` ("before" or "after"),
+    ``loss``, ``grouping_loss``, with ``_low`` and ``_high``, and ``pvalue``.
+
+    Attributes
+    ----------
+    gain : CalibrationImprovement
+        Mean loss before minus after, with interval and p-value.
+    grouping_before, grouping_after : MeanInterval
+        Lower bounds of the grouping loss.
+    pvalue_before, pvalue_after : float
+        p-values of the hypothesis that there is no grouping loss.
+
+    See Also
+    --------
+    skcalib.grouping.grouping_improvement : Makes this record.
+    """
+
+    gain: CalibrationImprovement
+    grouping_before: MeanInterval
+    grouping_after: MeanInterval
+    pvalue_before: float
+    pvalue_after: float
+
+    _beside = ("gain",)
+    _intervals = ("grouping_loss",)
+
+    def _columns(self):
+        return {
+            "forecast": ["before", "after"],
+            "loss": [self.gain.loss_before, self.gain.loss_after],
+            "grouping_loss": [self.grouping_before, self.grouping_after],
+            "pvalue": [self.pvalue_before, self.pvalue_after],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"gain                  {self.gain}"]
+        for name, bound, pvalue in (
+            ("before", self.grouping_before, self.pvalue_before),
+            ("after", self.grouping_after, self.pvalue_after),
+        ):
+            text = f"{nonnegative_text(bound)} ({pvalue_text(pvalue)})"
+            lines.append(f"grouping loss {name:<7} {text}")
+        return "\n".join(lines)
+
+
+@checks_parameters
+def grouping_improvement(
+    y_true: ArrayLike,
+    before: ArrayLike,
+    after: ArrayLike | BaseEstimator,
+    X: MatrixLike | ArrayLike,
+    *,
+    loss: LossLike = "brier",
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    n_jobs: int | None = None,
+    random_state: RandomState = 0,
+) -> GroupingImprovement:
+    r"""Improvement by a correction that uses features, and the grouping loss before and after it.
+
+    The samples must be new: used for neither the classifier nor the correction. The gain is the
+    mean paired difference of the losses, as in :func:`~skcalib.calibration_improvement`. For both
+    forecasts the function also estimates the lower bound of the grouping loss of
+    :class:`~skcalib.GroupingLossEstimator`, with its p-value.
+
+    The gain is the total decrease of the calibration error and the grouping loss, because both
+    forecasts have the same irreducible loss. It is :math:`E\,D(Q, S) - E\,D(Q, S')` with :math:`Q =
+    E[Y|X]`, for any correction that depends on the score and X alone.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out samples.
+    before : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probabilities without the correction.
+    after : array-like of the same kind, or fitted recalibrator
+        Probabilities with it; or the recalibrator, which is applied to `before` and, if it takes
+        features, to X.
+    X : array-like of shape (n_samples, n_features) or (n_samples,)
+        Features (:ref:`features`), or the group of each sample. The regions are then the groups.
+    random_state : int, RandomState instance or None, default=0
+        Folds and models, or permutations of groups; an integer compares both forecasts on the same.
+
+    Returns
+    -------
+    GroupingImprovement
+        Record with ``gain, grouping_before, grouping_after, pvalue_before, pvalue_after``, a text
+        and `to_frame`.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for too few samples.
+    NotFittedError
+        If `after` is a recalibrator that is not fitted.
+
+    See Also
+    --------
+    skcalib.GroupRecalibrator : The correction.
+    skcalib.calibration_improvement : The same gain, for a recalibration that uses the score alone.
+
+    Examples
+    --------
+    >>> from skcalib import GroupRecalibrator
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> from skcalib.grouping import grouping_improvement
+    >>> data = make_grouping_problem(10_000, random_state=0)
+    >>> P, y, X = data.y_proba, data.y, data.X
+    >>> correction = GroupRecalibrator().fit(P[:5000], y[:5000], features=X[:5000])
+    >>> found = grouping_improvement(y[5000:], P[5000:], correction, X[5000:])
+    >>> found.gain.low > 0, found.grouping_after.estimate < 0.5 * found.grouping_before.estimate
+    (True, True)
+    """
+    rows = {"before": before, "X": X, "sample_weight": sample_weight}
+    is_recalibrator = is_fitted_map(after)
+    check_indices(y_true=y_true, **rows, after=after)
+    score = resolve_loss(loss)
+    names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
+    problem.require_order(Canonical(), score)
+    groups = np.ndim(X) == 1
+    X = weighted_features(X, sample_weight, np.shape(y_true)[0])
+    if is_recalibrator:
+        corrected = recalibrated_proba(after, problem.forecast, problem.classes, X)
+    else:
+        corrected = check_after(after, y_true, problem, sample_weight, names)
+    gain = improvement_of_forecasts(
+        score, problem, corrected, confidence_level, None, name="grouping_improvement"
+    )
+    features = np.zeros((len(X), 1)) if groups else encode_features(X)
+    bounds, pvalues = [], []
+    for forecast in (problem.forecast, corrected):
+        estimator = GroupingLossEstimator(
+            loss=score,
+            labels=problem.classes,
+            confidence_level=confidence_level,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        estimator.fit(
+            features, problem.labels, forecast, problem.weight, regions=X if groups else None
+        )
+        low, high = estimator.confidence_interval_
+        error = estimator.standard_error_
+        bounds.append(MeanInterval(estimator.grouping_loss_, low, high, error))
+        pvalues.append(estimator.pvalue_)
+    return GroupingImprovement(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])

@@ -1,25 +1,21 @@
-r"""Level sets, regions, and the terms of the grouping loss on them.
+"""Level sets of the scores, and regions of similar features within them.
 
-`level_sets` cuts the scores, `Partitioner` and `cut_level_sets` cut each level set into regions of
-similar features, and `partition_terms` computes the terms. With the label frequencies :math:`R_j`
-of the regions, :math:`C_b` of the level sets, and a calibration curve :math:`\hat C(S)`,
+`level_sets` cuts the scores. `Partitioner` and `cut_level_sets` cut each level set into regions:
+they are learned from one half of its samples and found on the other.
 
-.. math::
-
-    \text{explained (plug-in)} = \sum_j \tfrac{n_j}{n} D(R_j, C_{b(j)}), \qquad
-    \text{induced} = \tfrac1n \sum_i D(\hat C(S_i), \bar C_{b(i)}) .
-
-The calibration error of the scores is that of the binned scores plus what binning induces, which is
-estimated with the curve. The explained part is debiased by a jackknife. The variance of the bound
-is that of its terms, row by row. doc/design.rst and :ref:`grouping_loss` have the derivations.
+The default is a classification tree on histograms. Features are cut once into at most 255 bins,
+and all trees share the codes. A node then needs one `bincount` over (class, feature, bin), and the
+larger of two children gets its histogram by subtraction from the parent. The criterion is the Brier
+score in the node (Gini impurity). `BalancedStump` is one split into halves, on the values
+themselves.
 """
 
 from __future__ import annotations
 
+import heapq
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -31,24 +27,18 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._util.messages import shown
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
-from skcalib.data.clusters import cluster_sums, independent_size, inflation
+from skcalib._util.validation import look_up
+from skcalib.data.clusters import cluster_sums
 from skcalib.data.features import Feature
 from skcalib.data.labels import labels_or_shares
-from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
-from skcalib.scores import weighted_mean
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
-
-if TYPE_CHECKING:
-    from skcalib.scores import ProperScore
 
 STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}
 
 
 def level_sets(forecast: np.ndarray, n_bins: int, strategy: Strategy) -> np.ndarray:
     """Level set of each forecast; vectors of more than two columns are cut at medians."""
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        names = ", ".join(map(repr, STRATEGIES))
-        raise ValueError(f"strategy must be one of {names}, got {shown(strategy)}.")
+    look_up(strategy, STRATEGIES, "strategy")
     if forecast.shape[1] == 2:
         partition = STRATEGIES[strategy](n_bins)
     elif strategy == "quantile":
@@ -118,16 +108,26 @@ class Partitioner:
     ) -> None:
         self.partitioner, self.region_ratio, self.rng = partitioner, region_ratio, rng
         self.features = features
-        self.kind = _kind(partitioner)
+        if partitioner is None:
+            self.kind = "tree"
+        elif isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
+            self.kind = partitioner
+        elif is_estimator(partitioner):
+            self.kind = "estimator"
+        else:
+            raise ValueError(
+                "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with "
+                f"apply or predict, got {shown(partitioner)}."
+            )
 
     def prepare(self, X: MatrixLike) -> np.ndarray:
         """Data shared by all level sets: codes for the tree, standardised features for "kmeans"."""
         if self.kind == "stump":
             self._missing = np.isnan(X).any(axis=0)
-            return X
         if self.kind == "tree":
-            self._bins = FeatureBins().fit(X, self.rng)
-            return self._bins.transform(X)
+            bins = FeatureBins().fit(X, self.rng)
+            X = bins.transform(X)
+            self._edges, self._missing = bins.edges_, bins.missing_
         return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
 
     def seed(self) -> int | None:
@@ -147,18 +147,16 @@ class Partitioner:
         """Regions (local numbers) of the rows `fitting` and `measured`, and their rules."""
         labels = labels_or_shares(target)
         n_regions = max(1, len(measured) // self.region_ratio)
-        own_weight = None if np.ptp(weight) == 0 else weight[fitting]
-        if self.kind == "stump":
-            halves = BalancedStump().fit(
-                prepared[fitting], labels[fitting], target.shape[1], own_weight
-            )
-            rules = halves.rules(self.features, self._missing)
-            return halves.apply(prepared[fitting]), halves.apply(prepared[measured]), rules
-        if self.kind == "tree":
-            # Half of the ratio: with less, many regions have a single measured sample.
-            tree = HistogramTree(n_regions, min_samples_leaf=max(1, self.region_ratio // 2))
-            tree.fit(prepared[fitting], labels[fitting], target.shape[1], own_weight)
-            rules = tree.rules(self._bins.edges_, self.features, self._bins.missing_)
+        if self.kind in ("stump", "tree"):
+            tree: Any = BalancedStump()
+            edges = ()
+            if self.kind == "tree":
+                # Half of the ratio: with less, many regions have a single measured sample.
+                tree = HistogramTree(n_regions, min_samples_leaf=max(1, self.region_ratio // 2))
+                edges = (self._edges,)
+            fit_weight = None if np.ptp(weight) == 0 else weight[fitting]
+            tree.fit(prepared[fitting], labels[fitting], target.shape[1], fit_weight)
+            rules = tree.rules(*edges, self.features, self._missing)
             return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
         if self.kind == "kmeans":
             from sklearn.cluster import KMeans  # here, not before: rare, and slow to import
@@ -179,8 +177,8 @@ class Partitioner:
         with warnings.catch_warnings():
             # With fewer distinct points than clusters there are fewer regions, as intended.
             warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-            own = labels[:, 1] if np.shape(labels)[1:] == (2,) else labels
-            model.fit(prepared[fitting], own[fitting])
+            outcome = labels[:, 1] if np.shape(labels)[1:] == (2,) else labels
+            model.fit(prepared[fitting], outcome[fitting])
         return _numbered(model, prepared, fitting, measured)
 
 
@@ -191,40 +189,27 @@ def unseeded(partitioner: Any) -> list[str]:
     return [name for name in seeds if params[name] is None]
 
 
-def _kind(partitioner):
-    if partitioner is None:
-        return "tree"
-    if isinstance(partitioner, str) and partitioner in ("stump", "kmeans"):
-        return partitioner
-    if _is_estimator(partitioner):
-        return "estimator"
-    raise ValueError(
-        "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator with apply or "
-        f"predict, got {shown(partitioner)}."
-    )
-
-
 def allows_nan(partitioner: PartitionerLike) -> bool:
     """Whether a partitioner accepts missing values: our trees do, estimators have a tag for it."""
     if partitioner is None or isinstance(partitioner, str):
         return partitioner in (None, "stump")
-    return _is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
+    return is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
 
 
-def _is_estimator(partitioner):
+def is_estimator(partitioner):
     finds = hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
     return hasattr(partitioner, "fit") and finds and not isinstance(partitioner, type)
 
 
 def _numbered(model, prepared, fitting, measured):
     find = model.apply if hasattr(model, "apply") else model.predict
-    found = [np.asarray(find(prepared[rows])) for rows in (fitting, measured)]
-    if found[0].ndim != 1:
+    names_of_rows = [np.asarray(find(prepared[rows])) for rows in (fitting, measured)]
+    if names_of_rows[0].ndim != 1:
         raise ValueError(
             f"{type(model).__name__} gives several regions for each sample: use a single tree or "
             "a clustering."
         )
-    names, number = np.unique(np.concatenate(found), return_inverse=True)
+    names, number = np.unique(np.concatenate(names_of_rows), return_inverse=True)
     if len(names) > 0.5 * len(number) and len(number) > 4:
         raise ValueError(
             f"{type(model).__name__} puts nearly every sample into its own region: use an "
@@ -304,218 +289,317 @@ def cut_level_sets(
         if len(testing) == 0:
             continue
         if len(fitting) == 0:
-            region[testing], rules = len(rules), [*rules, "all"]
+            region[testing] = len(rules)
+            rules.append("all")
             n_before += 1
             continue
-        fitted, found, names = next(cuts)
-        counts = np.bincount(found, minlength=len(names))
+        fitted, local, names = next(cuts)
+        counts = np.bincount(local, minlength=len(names))
         n_before += int(np.sum(counts > 0))
         n_single += int(np.sum(counts == 1))
-        likeness = _frequencies(fitted, target[fitting], len(names))
-        region[testing] = len(rules) + merge_singletons(found, likeness)
-        rules = rules + list(names)
-    kept, compact = np.unique(region[measured], return_inverse=True)
-    return Regions(compact, [rules[k] for k in kept], n_single / max(n_before, 1), n_before)
+        size = np.bincount(fitted, minlength=len(names))[:, None]
+        sums = [np.bincount(fitted, column, len(names)) for column in target[fitting].T]
+        frequency = np.stack(sums, axis=1) / np.maximum(size, 1)
+        likeness = np.where(size > 0, frequency, target[fitting].mean(axis=0))
+        region[testing] = len(rules) + merge_singletons(local, likeness)
+        rules += names
+    numbers, compact = np.unique(region[measured], return_inverse=True)
+    return Regions(compact, [rules[k] for k in numbers], n_single / max(n_before, 1), n_before)
 
 
-def _frequencies(region, target, n_regions):
-    counts = np.bincount(region, minlength=n_regions)[:, None]
-    sums = np.stack([np.bincount(region, column, n_regions) for column in target.T], axis=1)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), target.mean(axis=0))
+# --- Trees ----------------------------------------------------------------------------------------
 
 
-# --- Terms of the grouping loss -------------------------------------------------------------------
+_MISSING = 255  # code of missing values; they follow the larger values
+_BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogram
 
 
-@dataclass(frozen=True)
-class PartitionTerms:
-    """Terms over the measured samples of one problem; ``variance`` is that of the bound."""
+@dataclass
+class FeatureBins:
+    """Quantile bins of each feature, learned from at most `subsample` rows.
 
-    plugin: float
-    bias: float
-    induced: float
-    variance: float
-    calibration: float
-    calibration_induced: float
-    correction: float
-
-    @property
-    def explained(self) -> float:
-        """Debiased explained grouping loss; may be negative."""
-        return self.plugin - self.bias
-
-    @property
-    def lower_bound(self) -> float:
-        """Lower bound of the grouping loss (L23 prop. 4.2)."""
-        return self.explained - self.induced
-
-
-def partition_terms(
-    score: ProperScore,
-    bins: np.ndarray,
-    regions: np.ndarray,
-    forecast: np.ndarray,
-    target: np.ndarray,
-    curve: np.ndarray,
-    weight: np.ndarray,
-    cluster: np.ndarray | None = None,
-    *,
-    by_curve: bool = False,
-) -> PartitionTerms:
-    """Terms for level sets `bins` and the regions nested in them, in the units of the score.
-
-    With `by_curve` the labels of a cell are compared with the mean of the curve in it, so the width
-    of a level set induces nothing. What is subtracted is the error of the curve in the level sets.
-
-    `regions` are numbers that are unique over all level sets. Regions of a single sample have no
-    variance, and must not be passed. `curve` (n, C) is the calibration curve at each forecast. With
-    a `cluster` (n,) the jackknife leaves out all samples of a cluster in a cell at once; then
-    regions of a single cluster must not be passed.
+    A value on one of the inner ``edges_`` belongs to the bin below it. ``missing_`` marks features
+    with missing values among those that were last transformed.
     """
-    fine, coarse = Cells(regions, weight), Cells(bins, weight)
-    region_mean, bin_mean = fine.mean(target), coarse.mean(target)
 
-    def peak(mean):
-        return -score.entropy(mean)
+    n_bins: int = 32
+    subsample: int = 10_000
+    edges_: list = field(default_factory=list, init=False)
+    missing_: Any = field(default=None, init=False)
 
-    def error(means):
-        return score.divergence(means[:, :n_columns], means[:, n_columns:])
+    def fit(self, X: np.ndarray, rng: np.random.RandomState) -> Self:
+        """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""
+        rows = slice(None)
+        if len(X) > self.subsample:
+            rows = rng.choice(len(X), self.subsample, replace=False)
+        self.edges_ = [_edges(column, self.n_bins) for column in np.asarray(X[rows]).T]
+        return self
 
-    def bias(cells, function, values):
-        if cluster is None:
-            return cells.jackknife_bias(function, values)
-        parts, values = cells.by_cluster(cluster, values)
-        return parts.jackknife_bias(function, values)
-
-    n_columns = target.shape[1]
-    pairs = np.hstack([target, forecast])
-    if by_curve:
-        of_regions, of_bins = fine.mean(curve), coarse.mean(curve)
-
-        def saved(outcome):
-            before = score.loss(outcome, of_regions) - score.loss(outcome, of_bins)
-            return before - score.loss(outcome, region_mean) + score.loss(outcome, bin_mean)
-
-        with np.errstate(invalid="ignore"):  # infinite where a region has no label of a class
-            of_curve = saved(curve)[:, None]
-        of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)
-        influence = saved(target) - (of_curve - fine.mean(of_curve))[:, 0]
-        both = np.hstack([target, curve])
-        plugin, plugin_bias = score.divergence(region_mean, of_regions), bias(fine, error, both)
-        induced = score.divergence(bin_mean, of_bins) - bias(coarse, error, both)
-    else:
-        plugin = score.divergence(region_mean, bin_mean)
-        plugin_bias = bias(fine, peak, target) - bias(coarse, peak, target)
-        induced = score.divergence(curve, coarse.mean(curve))
-        influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
-    return PartitionTerms(
-        plugin=float(weighted_mean(plugin, weight)),
-        bias=plugin_bias,
-        induced=float(weighted_mean(induced, weight)),
-        variance=variance_of_mean(influence, weight, cluster),
-        calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
-        - bias(coarse, error, pairs),
-        calibration_induced=_calibration_induced(score, coarse, curve, forecast),
-        correction=_binning_correction(score, coarse, forecast, target),
-    )
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Codes (n, d), uint8."""
+        codes = np.empty(X.shape, dtype=np.uint8)
+        for j, edges in enumerate(self.edges_):
+            codes[:, j] = np.searchsorted(edges, X[:, j], side="left")
+            codes[np.isnan(X[:, j]), j] = _MISSING
+        self.missing_ = (codes == _MISSING).any(axis=0)
+        return codes
 
 
-def variance_of_mean(
-    values: np.ndarray, weight: np.ndarray, cluster: np.ndarray | None = None
-) -> float:
-    """Squared standard error of a weighted mean, by clusters if there are any."""
-    share = weight / weight.sum()
-    found = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
-    if cluster is None:
-        return found
-    return found * inflation(independent_size(weight, cluster=cluster))
+def _edges(column, n_bins):
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    if len(values) < 2:
+        return np.empty(0)
+    middles = values[:-1] + (values[1:] - values[:-1]) / 2
+    if len(values) <= n_bins:
+        return middles
+    rank = np.cumsum(counts)[:-1] / counts.sum()
+    cut = np.searchsorted(rank, np.arange(1, n_bins) / n_bins)
+    return middles[np.unique(np.minimum(cut, len(middles) - 1))]
 
 
-def _calibration_induced(score, coarse, curve, forecast):
-    """Error of the scores minus that of the binned scores, both by the curve (L23 prop. C.2)."""
-    binned = score.divergence(coarse.mean(curve), coarse.mean(forecast))
-    known = np.isfinite(binned)  # an infinite error of the binned scores is left as it is
-    excess = np.zeros(len(binned))
-    excess[known] = score.divergence(curve, forecast)[known] - binned[known]
-    return float(weighted_mean(excess, coarse.weight))
+class HistogramTree:
+    """Best-first tree on the codes of `FeatureBins`: the split of largest gain comes first.
 
-
-def _binning_correction(score, coarse, forecast, target):
-    r"""The effect of binning on :math:`E\,D(Q, S)`, for quadratic scores; nan for others.
-
-    :math:`E\|Q - S\|^2 = CE(S_B) + GL(S_B) - E[2 cov(C, S | S_B) - var(S | S_B)]` exactly, and
-    cov(C, S | S_B) = cov(Y, S | S_B) needs no calibration curve (L23 theorem C.1, corollary C.2).
+    Of the nodes ``feature_`` is -1 for leaves, ``leaf_`` the number of the leaf, or -1 for splits;
+    codes up to ``threshold_`` go left. ``value_`` (n_leaves, C) are class frequencies of the fit.
     """
-    if not score.separable:
-        return np.nan
-    corners = np.eye(target.shape[1])
-    scale = score.divergence(corners[:1], corners[1:2])[0] / 2
-    of_score = forecast - coarse.mean(forecast)
-    of_label = target - coarse.mean(target)
-    size = coarse.size[coarse.cells]
-    unbiased = np.divide(size, size - 1, out=np.zeros_like(size), where=size > 1 + 1e-9)
-    moments = np.sum(2 * of_label * of_score - of_score**2, axis=1)
-    return float(scale * weighted_mean(unbiased * moments, coarse.weight))
 
+    def __init__(self, max_leaf_nodes: int, min_samples_leaf: int = 1) -> None:
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
 
-class Cells:
-    """Weighted cells: their means, and the bias of functions of the means."""
+    def fit(
+        self,
+        codes: np.ndarray,
+        labels: np.ndarray,
+        n_classes: int,
+        weight: np.ndarray | None = None,
+    ) -> Self:
+        """Grow on codes (n, d) and labels (n,) in 0 to n_classes - 1, or their shares (n, C)."""
+        if labels.ndim == 2 and weight is None:
+            weight = np.ones(len(labels))
+        self._codes, self._labels, self._weight = codes, labels, weight
+        self._n_classes, n_features = n_classes, codes.shape[1]
+        self._n_bins = int(codes[codes != _MISSING].max(initial=0)) + 2
+        self._offset = np.arange(n_features, dtype=np.int64) * self._n_bins
+        splits = [[-1, 0, -1, -1]]
+        rows = np.arange(len(codes))
+        histogram = self._histogram(rows)
+        self._nodes = {0: (rows, histogram)}
+        heap = []
+        self._propose(heap, 0)
+        n_leaves = 1
+        while heap and n_leaves < self.max_leaf_nodes:
+            _, node, feature, threshold = heapq.heappop(heap)
+            rows, histogram = self._nodes.pop(node)
+            goes_left = self._bin(codes[rows, feature]) <= threshold
+            children = rows[goes_left], rows[~goes_left]
+            small = int(len(children[0]) > len(children[1]))
+            part = self._histogram(children[small])
+            parts = (part, histogram - part) if small == 0 else (histogram - part, part)
+            names = len(splits), len(splits) + 1
+            splits[node] = [feature, threshold, *names]
+            splits += [[-1, 0, -1, -1], [-1, 0, -1, -1]]
+            for name, child_rows, child in zip(names, children, parts, strict=True):
+                self._nodes[name] = (child_rows, child)
+                self._propose(heap, name)
+            n_leaves += 1
+        self.feature_, self.threshold_, self.left_, self.right_ = np.array(splits).T
+        self.leaf_ = np.full(len(splits), -1)
+        leaves = sorted(self._nodes)
+        self.leaf_[leaves] = np.arange(len(leaves))
+        totals = np.array([self._nodes[leaf][1][:n_classes, 0].sum(axis=1) for leaf in leaves])
+        self.value_ = totals / totals.sum(axis=1, keepdims=True)
+        del self._codes, self._labels, self._weight, self._nodes
+        return self
 
-    def __init__(self, cells: np.ndarray, weight: np.ndarray) -> None:
-        self.cells = np.unique(cells, return_inverse=True)[1].ravel()
-        self.weight = weight
-        self.mass = np.bincount(self.cells, weight)
-        largest = np.zeros(len(self.mass))
-        np.maximum.at(largest, self.cells, weight)
-        # Relative to the largest of the cell: tiny weights times tiny values would vanish.
-        self._relative = weight / largest[self.cells]
-        self._mass = np.bincount(self.cells, self._relative)
-        self.size = self._mass**2 / np.bincount(self.cells, self._relative**2)
+    def apply(self, codes: np.ndarray) -> np.ndarray:
+        """Leaf of each row of codes, 0 to n_leaves - 1."""
+        node = np.zeros(len(codes), dtype=np.int64)
+        active = np.arange(len(codes))
+        while len(active):
+            at = node[active]
+            active = active[self.feature_[at] >= 0]
+            at = node[active]
+            code = self._bin(codes[active, self.feature_[at]])
+            node[active] = np.where(code <= self.threshold_[at], self.left_[at], self.right_[at])
+        return self.leaf_[node]
 
-    def mean(self, values: np.ndarray) -> np.ndarray:
-        """Mean over the cell of each sample, shape of `values`."""
-        sums = [np.bincount(self.cells, self._relative * column) for column in values.T]
-        return (np.stack(sums, axis=1) / self._mass[:, None])[self.cells]
+    def rules(
+        self, edges: list[np.ndarray], features: list[Feature], missing: np.ndarray
+    ) -> list[str]:
+        """One sentence a leaf: the splits on its path, merged by feature.
 
-    def by_cluster(self, cluster: np.ndarray, values: np.ndarray) -> tuple[Cells, np.ndarray]:
-        """Cells of the parts of clusters in each cell, and the means of values (n, C) of these."""
-        pairs = np.column_stack([self.cells, cluster])
-        distinct, part = np.unique(pairs, axis=0, return_inverse=True)
-        part = part.ravel()
-        mass = np.bincount(part, self._relative)
-        sums = [np.bincount(part, self._relative * column) for column in values.T]
-        found = Cells(distinct[:, 0], np.bincount(part, self.weight))
-        return found, np.stack(sums, axis=1) / mass[:, None]
-
-    def jackknife_bias(
-        self, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray
-    ) -> float:
-        """Bias of the mean over samples of a function of the cell means.
-
-        Weights enter so that the changes of the means cancel in each cell, and each cell is scaled
-        so that squares are corrected exactly; with equal weights it is the formula of the module.
-        Cells of a single sample contribute nothing, nor do cells in which one weight dominates all
-        others; nor does a sample without which the function is infinite: a divergence from a
-        forecast of zero.
+        `missing` marks features with missing values, which are sorted above all others.
         """
-        mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
-        rest = mass - weight
-        # Without the heavy sample of a cell the changes by the light ones would not cancel.
-        several = np.bincount(self.cells, rest <= 1e-9 * mass)[self.cells] == 0
-        scale = self._jackknife_scale(several)[several]
-        mean, rest, weight = mean[several], rest[several, None], weight[several, None]
-        others = mean - weight / rest * (values[several] - mean)
-        others = np.clip(others, 0.0, 1.0)  # rounding can leave the simplex by one unit
-        before, after = function(mean), function(others)
-        finite = np.isfinite(before) & np.isfinite(after)
-        change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
-        return float(np.sum(scale * rest[:, 0] * change) / self.mass.sum())
+        rules = {}
+        stack = [(0, {})]
+        while stack:
+            node, bounds = stack.pop()
+            feature = self.feature_[node]
+            if feature < 0:
+                rules[self.leaf_[node]] = _rule(bounds, edges, features, missing)
+                continue
+            low, high = bounds.get(feature, (-1, None))
+            cut = self.threshold_[node]
+            stack.append((self.left_[node], {**bounds, feature: (low, cut)}))
+            stack.append((self.right_[node], {**bounds, feature: (cut, high)}))
+        return [rules[leaf] for leaf in range(len(rules))]
 
-    def _jackknife_scale(self, several):
-        """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
-        share = self.weight / self.mass[self.cells]
-        squares = np.bincount(self.cells, share**2)
-        spread = share**2 / np.where(several, 1 - share, 1.0)
-        spread *= 1 - 2 * share + squares[self.cells]
-        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
-        return (squares / np.where(expected > 0, expected, 1.0))[self.cells]
+    def _bin(self, codes):
+        return np.where(codes == _MISSING, self._n_bins - 1, codes)
+
+    def _histogram(self, rows):
+        """Weight by (class, feature, bin); with weights, one more layer counts samples."""
+        n_features, weighted = len(self._offset), self._weight is not None
+        layer = n_features * self._n_bins
+        total = np.zeros((self._n_classes + weighted) * layer)
+        step = max(1, _BLOCK // n_features)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            cell = self._bin(self._codes[part]) + self._offset
+            if self._labels.ndim == 2:
+                for k, share in enumerate(self._labels[part].T):
+                    mass = np.repeat(self._weight[part] * share, n_features)
+                    class_layer = slice(k * layer, (k + 1) * layer)
+                    total[class_layer] += np.bincount(cell.ravel(), mass, minlength=layer)
+            else:
+                place = (cell + self._labels[part].astype(np.int64)[:, None] * layer).ravel()
+                weight = np.repeat(self._weight[part], n_features) if weighted else None
+                total += np.bincount(place, weight, minlength=len(total))
+            if weighted:
+                total[-layer:] += np.bincount(cell.ravel(), minlength=layer)
+        return total.reshape(-1, n_features, self._n_bins)
+
+    def _propose(self, heap, node):
+        """Put the best split of a node on the heap, if there is one."""
+        rows, histogram = self._nodes[node]
+        if len(rows) < 2 * self.min_samples_leaf:
+            return
+        left = histogram.cumsum(axis=2)
+        total = left[:, :1, -1:]
+        left = left[:, :, :-1]
+        right = total - left
+        if self._weight is None:
+            size_left, size_right = left.sum(axis=0), right.sum(axis=0)
+            mass_left, mass_right = size_left, size_right
+        else:
+            size_left, size_right = left[-1], right[-1]
+            left, right, total = left[:-1], right[:-1], total[:-1]
+            mass_left, mass_right = left.sum(axis=0), right.sum(axis=0)
+        least = max(self.min_samples_leaf, 1)
+        legal = (size_left >= least) & (size_right >= least)
+        legal &= (mass_left > 0) & (mass_right > 0)  # tiny weights vanish next to huge ones
+        if not legal.any():
+            return
+        # The parent's own term is the same for all splits of the node.
+        gain = np.full(legal.shape, -np.inf)
+        gain[legal] = (left**2).sum(axis=0)[legal] / mass_left[legal]
+        gain[legal] += (right**2).sum(axis=0)[legal] / mass_right[legal]
+        best = int(gain.argmax())
+        rise = gain.flat[best] - float((total**2).sum() / total.sum())
+        if rise > 1e-9 * total.sum():
+            heapq.heappush(heap, (-rise, node, *divmod(best, gain.shape[1])))
+
+
+class BalancedStump:
+    """One split in halves, on the feature of the largest gain (L23, grouping diagrams).
+
+    Every feature is cut at its median, so that both sides have half of the samples, up to one. Ties
+    at the median make that impossible; such a feature is cut beside them, where the sides are most
+    equal, and not at all if one side would have less than a third. Missing values lie above all
+    others; they may also be cut off, if both sides have a third of the samples. The criterion is
+    the Brier score in the two sides, as in `HistogramTree`.
+
+    ``feature_`` is -1 if no feature can be cut with a gain. Values up to ``cut_`` are in region 0;
+    it is infinite if region 1 has exactly the missing values.
+    """
+
+    def fit(
+        self, X: np.ndarray, labels: np.ndarray, n_classes: int, weight: np.ndarray | None = None
+    ) -> Self:
+        """Cut X (n, d), with missing values, for labels (n,) from 0 or their shares (n, C)."""
+        self.feature_, self.cut_ = -1, np.inf
+        n_samples = len(X)
+        mass = np.zeros((n_classes, n_samples))
+        if labels.ndim == 2:
+            mass[:] = labels.T if weight is None else labels.T * weight
+        else:
+            mass[labels, np.arange(n_samples)] = 1.0 if weight is None else weight
+        best = 1e-9 * mass.sum()
+        step = max(1, _BLOCK // max(n_samples, 1))
+        for start in range(0, X.shape[1] if n_samples > 1 else 0, step):
+            values = np.asarray(X[:, start : start + step], dtype=np.float64)
+            values = np.where(np.isnan(values), np.inf, values)
+            median = np.partition(values, n_samples // 2, axis=0)[n_samples // 2]
+            # The two cuts beside the median, and the values that are known.
+            sides = np.stack([values < median, values <= median, values < np.inf])
+            gain = np.where(_allowed(sides), _gains(sides, mass), -np.inf)
+            if gain.max() > best:
+                best = gain.max()
+                side, column = divmod(int(gain.argmax()), values.shape[1])
+                self.feature_ = start + column
+                left = sides[side, :, column]
+                low, high = values[left, column].max(), values[~left, column].min()
+                middle = low / 2 + high / 2  # infinite if the right side has missing values only
+                self.cut_ = float(low if low < high <= middle < np.inf else middle)
+        return self
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Region of each row of X, 0 or 1; 0 for all without a split."""
+        if self.feature_ < 0:
+            return np.zeros(len(X), dtype=np.int64)
+        values = np.asarray(X[:, self.feature_], dtype=np.float64)
+        return (~(values <= self.cut_)).astype(np.int64)  # missing values are not below the cut
+
+    def rules(self, features: list[Feature], missing: np.ndarray) -> list[str]:
+        """One sentence a region; `missing` marks features with missing values."""
+        if self.feature_ < 0:
+            return ["all"]
+        edges = {self.feature_: [] if np.isinf(self.cut_) else [self.cut_]}
+        return [
+            _rule({self.feature_: bounds}, edges, features, missing)
+            for bounds in ((-1, 0), (0, None))
+        ]
+
+
+def _allowed(sides):
+    """Which of the left sides (3, n, d) may be cut off: the most equal one beside each median."""
+    n_samples = sides.shape[1]
+    size = sides.sum(axis=1)
+    smaller = np.minimum(size, n_samples - size)
+    allowed = smaller >= max(1, n_samples // 3)
+    allowed[:2] &= smaller[:2] == smaller[:2].max(axis=0)
+    return allowed
+
+
+def _gains(sides, mass):
+    """Gain (3, d) of the left sides (3, n, d) for weights by class, mass (C, n)."""
+    left = np.stack([mass @ side for side in sides.astype(np.float64)])
+    total = mass.sum(axis=1)[:, None]
+    gain = np.full((len(sides), sides.shape[2]), -float((total**2).sum() / total.sum()))
+    for part in (left, np.maximum(total - left, 0.0)):  # rounding of weights
+        side_mass = part.sum(axis=1)
+        # Tiny weights vanish next to huge ones.
+        gain += np.where(
+            side_mass > 0, (part**2).sum(axis=1) / np.where(side_mass > 0, side_mass, 1.0), -np.inf
+        )
+    return gain
+
+
+def _rule(bounds, edges, features, missing):
+    parts = []
+    for number, (low, high) in sorted(bounds.items()):
+        cuts, feature = edges[number], features[number]
+        if low >= len(cuts):
+            parts.append(f"{feature.name} is missing")
+            continue
+        above = None if low < 0 else cuts[low]
+        below = None if high is None or high >= len(cuts) else cuts[high]
+        if above is below:  # both are None
+            parts.append(f"{feature.name} is not missing")
+            continue
+        rule = feature.rule(above, below, digits=4)
+        absent = high is None and missing[number]
+        parts.append(f"({rule} or {feature.name} is missing)" if absent else rule)
+    return " and ".join(parts) if parts else "all"

@@ -203,34 +203,33 @@ def soft_label_decomposition(
             "soft_label_decomposition takes one label distribution per sample: pass the votes for "
             "and against each label, one label at a time."
         )
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
-    problem = check_problem(*data, soft=True)
+    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label, soft=True)
     if problem.votes is None:
         raise ValueError(
             "y_true has one label per sample, which does not show the irreducible part: pass "
             "counts of annotators or label distributions (n, n_classes)."
         )
-    own = problem.votes
+    n_votes = problem.votes
     if votes is not None:
-        own = _check_votes(votes, problem, len(np.asarray(y_true)), sample_weight)
-    measured: Any = own > 1
+        n_votes = _check_votes(votes, problem, len(np.asarray(y_true)), sample_weight)
+    measured: Any = n_votes > 1
     if not measured.any():
         raise ValueError(
             "No row of y_true has two votes, so the irreducible part is unknown: use "
             "score_decomposition."
         )
-    found = estimate_proper_error(
+    error = estimate_proper_error(
         problem, loss=score, notion=notion, confidence_level=confidence_level, n_jobs=n_jobs
     )
     entropies = np.zeros(len(problem.weight))
-    few, few_votes = problem.take(np.flatnonzero(measured)), own[measured]
+    few, few_votes = problem.take(np.flatnonzero(measured)), n_votes[measured]
     targets = [target for _, target in notion.problems(few.forecast, few.target)]
-    each: list[Any] = [_entropy(score, target, few_votes) for target in targets]
-    total = 1 if notion.reduce == "mean" else len(each)
-    entropies[measured] = total * sum(each) / len(each)
+    total = 1 if notion.reduce == "mean" else len(targets)
+    sum_of_entropies: Any = sum(_entropy(score, target, few_votes) for target in targets)
+    entropies[measured] = total * sum_of_entropies / len(targets)
     bias = total * _bias_limits(score, targets[0].shape[1], few_votes, few.weight)
-    calibration: Any = found.interval
-    terms, weight = found.terms, problem.weight
+    calibration: Any = error.interval
+    terms, weight = error.terms, problem.weight
     entropy = float(weighted_mean(entropies[measured], few.weight))
     # Terms over all rows with the same mean, and the spread of a mean over some of them.
     irreducible = np.full(len(weight), entropy)
@@ -256,23 +255,23 @@ def _check_votes(votes, problem, n_samples, sample_weight):
     if np.isfinite(problem.votes).all():
         raise ValueError("votes is for label distributions, and y_true holds counts: leave it out.")
     try:
-        found = np.broadcast_to(np.asarray(votes, dtype=np.float64), (n_samples,))
+        n_votes = np.broadcast_to(np.asarray(votes, dtype=np.float64), (n_samples,))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"votes must be a number, or one for each of the {n_samples} samples, got shape "
             f"{np.shape(votes)}."
         ) from error
-    found = found[weighted_rows(sample_weight, n_samples)]
-    if not (found >= 1).all():
+    n_votes = n_votes[weighted_rows(sample_weight, n_samples)]
+    if not (n_votes >= 1).all():
         raise ValueError("votes must be at least 1 for each sample.")
-    finite = np.isfinite(found)
-    counts = problem.target[finite] * found[finite, None]
+    finite = np.isfinite(n_votes)
+    counts = problem.target[finite] * n_votes[finite, None]
     if np.any(np.abs(counts - np.rint(counts)) > _WHOLE * (1 + counts)):
         raise ValueError(
             "Label distributions times votes must be whole numbers, as shares of votes are: pass "
             "the counts as y_true, or leave out votes= for exact distributions."
         )
-    return found
+    return n_votes
 
 
 def _widened(interval, bias):
@@ -315,8 +314,8 @@ def _smallest_sum(values, n_terms):
     place = np.arange(len(values))
     back = place[:, None] - place
 
-    def add(one, two):
-        return np.min(one + np.where(back >= 0, two[back], np.inf), axis=1)
+    def add(first, second):
+        return np.min(first + np.where(back >= 0, second[back], np.inf), axis=1)
 
     total = np.where(place == 0, 0.0, np.inf)
     while n_terms:
@@ -331,17 +330,17 @@ def _entropy(score: ProperScore, target: np.ndarray, votes: np.ndarray) -> np.nd
 
     The jackknife: m H minus m - 1 times the mean of H without one of the m votes.
     """
-    found = score.entropy(target)
+    entropy = score.entropy(target)
     finite = np.flatnonzero(np.isfinite(votes))
     counts = np.rint(target[finite] * votes[finite, None])
     without, step = np.zeros(len(finite)), max(1, _BLOCK // target.shape[1] ** 2)
     for start in range(0, len(finite), step):
         rows, classes = np.nonzero(counts[start : start + step])
         rows = rows + start
-        rest, m = counts[rows], votes[finite][rows]
-        rest[np.arange(len(rows)), classes] -= 1
-        own = counts[rows, classes] / m * score.entropy(rest / (m - 1)[:, None])
-        without += np.bincount(rows, own, minlength=len(finite))
+        remaining, m = counts[rows], votes[finite][rows]
+        remaining[np.arange(len(rows)), classes] -= 1
+        shares = counts[rows, classes] / m * score.entropy(remaining / (m - 1)[:, None])
+        without += np.bincount(rows, shares, minlength=len(finite))
     m = votes[finite]
-    found[finite] = m * found[finite] - (m - 1) * without
-    return found
+    entropy[finite] = m * entropy[finite] - (m - 1) * without
+    return entropy

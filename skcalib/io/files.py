@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
+from zipfile import ZipFile
 
 import numpy as np
 
+from skcalib._util.files import words_of
 from skcalib._util.messages import shown
+from skcalib._util.packing import RefusedMemberError, read_member
 from skcalib._util.records import Record
 from skcalib._util.types import Label, MatrixLike
 from skcalib._util.validation import is_outside
-from skcalib.io._classes import find_event, read_table
-from skcalib.io._npz import read_arrays
-from skcalib.io._tables import (
-    COMPRESSED,
-    canonical,
-    count_csv_rows,
-    count_parquet_rows,
-    csv_blocks,
-    parquet_blocks,
-)
+from skcalib.data.column_names import LABEL_NAMES
+from skcalib.io import roles
+from skcalib.io.tables import COMPRESSED, Table, count_rows, read_blocks
 
 if TYPE_CHECKING:
     from os import PathLike
 
-#: Readers of tables, block by block, and what counts their rows.
-_TABLES = {".csv": (csv_blocks, count_csv_rows), ".parquet": (parquet_blocks, count_parquet_rows)}
+_TABLES = (".csv", ".parquet")
 SUFFIXES = (".npz", *_TABLES)
+PART = 1 << 22  # numbers of a part of a table
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class Predictions(Record):
             return columns
         features = self.features
         if not hasattr(features, "columns"):
-            features = {f"feature_{j}": one for j, one in enumerate(np.transpose(features))}
+            features = {f"feature_{j}": column for j, column in enumerate(np.transpose(features))}
         names = getattr(features, "columns", features)
         return columns | {name: np.asarray(features[name]) for name in names}
 
@@ -106,7 +101,7 @@ class Predictions(Record):
         """
         if self.labels is None or labels is None or self.event is not None:
             return self
-        order = [k for label in labels for k, own in enumerate(self.labels) if own == label]
+        order = [k for label in labels for k, name in enumerate(self.labels) if name == label]
         if sorted(order) != list(range(len(self.labels))) or order == sorted(order):
             return self
         turned = self.labels[order]
@@ -131,9 +126,8 @@ def read_predictions(
     """Read labels, probabilities and features from a file, or from the files of one table.
 
     Tables are read block by block, so that the text of a file is never in memory as a whole. Text
-    is read by the module csv of Python. Parquet needs pyarrow: ``pip install "skcalib[parquet]"``.
-    Columns that pandas wrote as the index are ignored in parquet files, with or without a name. If
-    one holds labels, call ``reset_index()`` before writing.
+    is read by the module csv of Python. Parquet needs narwhals, and pyarrow or polars:
+    ``pip install "skcalib[parquet]"``.
 
     Names decide what a column is, and otherwise the values of the first 2,000 rows. ``note`` of the
     result states what was taken, and why. Where two columns or more are left, an error has the
@@ -159,15 +153,13 @@ def read_predictions(
         ``X``, the features. Without ``labels``, whole-number labels are column numbers. ``.csv`` or
         ``.parquet`` with a column of labels and one column per class, named after the class,
         possibly with a common prefix or suffix, in any letter case. A single column is the
-        probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``,
-        ``P(churn)``. A single column that names no class, such as ``p`` or ``model_score``, is the
-        probability of the `event`, which need not be given if labels are 0/1, -1/1, False/True or
-        no/yes, or words of which the name of a column means one, such as churn and stay in
-        ``churned``, or an event and its absence, such as died and alive. A first column without a
-        name that numbers the rows from 0, as written by pandas, is ignored. Text may be compressed:
-        ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, and, with pyarrow, ``.csv.zst``. A folder, or a
-        pattern such as ``part-*.csv``, stands for files with the same columns, in the order of
-        their names.
+        probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``. One that
+        names no class is that of the `event`, which need not be given if labels are 0/1, -1/1,
+        False/True or no/yes, and the column is called ``p`` or ``score``, or after the labels, as
+        ``p_churn`` beside ``churned``. A first column without a name that numbers the rows from
+        0, as written by pandas, is ignored. Text may be compressed: ``.csv.gz``, ``.csv.bz2`` or
+        ``.csv.xz``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
+        columns, in the order of their names.
     label_column : str, optional
         Name of the column of labels, in any letter case; by default found by names or values.
     score_column : str, optional
@@ -229,11 +221,10 @@ def read_predictions(
 
 @dataclass(frozen=True)
 class FileRows:
-    """The rows of a file among those of its table, and a hash of all its cells if it is needed."""
+    """The rows of a file among those of its table."""
 
-    name: str
+    path: Path
     rows: slice
-    digest: str | None
 
 
 def read_files(
@@ -246,9 +237,8 @@ def read_files(
     ignore: Sequence[str] = (),
     sep: str | None = None,
     decimal: str | None = None,
-    identified: bool = False,
 ) -> tuple[Predictions, list[FileRows]]:
-    """As `read_predictions`, and the rows of each file if they are to be `identified`."""
+    """As `read_predictions`, and the rows of each file."""
     for name, value in {"features": features, "ignore": ignore}.items():
         if isinstance(value, str):
             raise ValueError(
@@ -256,7 +246,7 @@ def read_files(
                 f"{value!r}."
             )
     paths, suffix = _files_of(path)
-    text = text_format(path, suffix, sep, decimal)
+    text = _text_format(path, suffix, sep, decimal)
     if suffix == ".npz":
         if label_column is not None or score_column is not None:
             raise ValueError(
@@ -268,39 +258,28 @@ def read_files(
                 f"Names of columns ({', '.join([*(features or ()), *ignore])}) are for tables: the "
                 f"features of {path.name} are its array X."
             )
-        content = Predictions(*read_arrays(path))
+        content = _read_arrays(path)
         content = content if event is None else _with_event(path.name, content, event)
-        return content, [FileRows(path.name, slice(None), _digest(content))] * identified
-    blocks, _ = _TABLES[suffix]
-    roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
-    roles["event"] = event
-    *_, table = blocks(paths, features=features, identified=identified, **roles, **text)
+        return content, [FileRows(path, slice(None))]
+    *_, table = read_blocks(
+        paths,
+        label_column=label_column,
+        score_column=score_column,
+        features=features,
+        ignore=ignore,
+        event=event,
+        **text,
+    )
     starts = [start for _, start in table.files]
-    ends = [*starts[1:], table.n_rows]
+    stops = [*starts[1:], table.n_rows]
     files = [
-        FileRows(name, slice(start, end), None if digest is None else digest.hexdigest())
-        for (name, start), end, digest in zip(table.files, ends, table.digests, strict=identified)
+        FileRows(file, slice(start, stop))
+        for (file, start), stop in zip(table.files, stops, strict=True)
     ]
     return _predictions(table, event, table.feature_frame()), files
 
 
-def _digest(content):
-    """A hash of arrays."""
-    arrays = content.y_true, content.y_proba, content.features
-    cells = [canonical(np.ravel(one), None) for one in arrays[1:] if one is not None]
-    texts = [*map(str, content.y_true.tolist()), *(cell for one in cells for cell in one)]
-    return sha256("\x1f".join(texts).encode()).hexdigest()
-
-
-def _predictions(table, event, features=None):
-    """The rows that a table holds."""
-    y_true, y_proba, labels, event, note = read_table(table, event=event)
-    names, proba = table.header, table.roles.proba
-    columns = names[table.label], names[proba[0]] if len(proba) == 1 else None
-    return Predictions(y_true, y_proba, labels, features, event, note, *columns)
-
-
-def text_format(path: Path, suffix: str, sep: str | None, decimal: str | None) -> dict[str, str]:
+def _text_format(path, suffix, sep, decimal):
     """The separator and the decimal mark of text, if they are given."""
     if suffix != ".csv":
         if sep is None and decimal is None:
@@ -329,28 +308,83 @@ def name_of(path: Path) -> str:
 def _files_of(path):
     """The files of a table: one, those of a folder, or those that a pattern matches; the suffix."""
     if path.is_file():
-        found = [path]
+        files = [path]
     elif path.is_dir():
-        found = sorted(one for one in path.iterdir() if suffix_of(one) in _TABLES)
+        files = sorted(file for file in path.iterdir() if suffix_of(file) in _TABLES)
     else:
-        found = sorted(path.parent.glob(path.name)) if set(path.name) & set("*?[") else []
-    if not found:
-        what = (
-            f"has no file that ends in {' or '.join(_TABLES)}" if path.is_dir() else "is not a file"
-        )
-        raise ValueError(f"{path} {what}.")
-    suffixes = {suffix_of(one) for one in found}
+        files = sorted(path.parent.glob(path.name)) if set(path.name) & set("*?[") else []
+    if not files and path.is_dir():
+        raise ValueError(f"{path} has no file that ends in {' or '.join(_TABLES)}.")
+    if not files:
+        raise ValueError(f"{path} is not a file.")
+    suffixes = {suffix_of(file) for file in files}
     if not suffixes <= set(SUFFIXES):
         raise ValueError(
             f"{path.name} must end in {', '.join(SUFFIXES)}: write its table in one of them, for "
             "example with pandas or polars."
         )
-    if len(found) > 1 and (len(suffixes) > 1 or ".npz" in suffixes):
+    if len(files) > 1 and (len(suffixes) > 1 or ".npz" in suffixes):
         raise ValueError(
-            f"{path} stands for {len(found)} files with the endings {', '.join(sorted(suffixes))}: "
+            f"{path} stands for {len(files)} files with the endings {', '.join(sorted(suffixes))}: "
             "the files of one table are all .csv or all .parquet."
         )
-    return found, suffixes.pop()
+    return files, suffixes.pop()
+
+
+# --- Arrays ---------------------------------------------------------------------------------------
+
+
+def _read_arrays(path):
+    """The predictions in an .npz archive, without pickle and only after headers are checked."""
+    arrays = {}
+    try:
+        with ZipFile(path) as archive:
+            members = archive.infolist()
+            for name in (*LABEL_NAMES, "y_proba", "predictions", "labels", "X"):
+                same = [member for member in members if member.filename in (name, f"{name}.npy")]
+                if len(same) > 1:
+                    raise RefusedMemberError(f"has two arrays {name!r}: keep one of them.")
+                if same:
+                    arrays[name] = read_member(archive, same[0], path.stat().st_size)
+    except RefusedMemberError as error:
+        raise ValueError(f"{path.name} {error}") from None
+    except MemoryError as error:
+        raise ValueError(f"{path.name} does not fit into memory: {error}") from error
+    except Exception as error:  # of many types: damaged bytes reach zipfile, zlib and numpy
+        said = words_of(error)
+        raise ValueError(f"{path.name} is not a readable .npz archive: {said}.") from error
+    chosen = []
+    for names in (LABEL_NAMES, ("y_proba", "predictions")):
+        known = [name for name in names if name in arrays]
+        if not known:
+            has = ", ".join(sorted(member.filename.removesuffix(".npy") for member in members))
+            raise ValueError(
+                f"{path.name} has no array {' or '.join(names)}; its arrays: "
+                f"{roles.shortened(has or 'none', 1000)}."
+            )
+        chosen.append(arrays[known[0]])
+    y_true, y_proba = chosen
+    if y_true.ndim == 0 or y_proba.ndim == 0:
+        raise ValueError(
+            f"{path.name} has a single number in place of labels or probabilities: arrays with an "
+            "entry for each sample are expected."
+        )
+    labels = arrays["labels"] if "labels" in arrays else _numbers(path.name, y_true, y_proba)
+    return Predictions(y_true, y_proba, labels, arrays.get("X"))
+
+
+def _numbers(name, y_true, y_proba):
+    """The numbers of the columns, if these are the labels; None if they need not be."""
+    if y_proba.ndim != 2 or y_true.dtype.kind not in "iu" or not y_true.size:
+        return None
+    n_columns = y_proba.shape[1]
+    if y_true.min() < 0 or y_true.max() >= n_columns:
+        raise ValueError(
+            f"{name} has {n_columns} columns of probabilities, but labels from {y_true.min()} to "
+            f"{y_true.max()}: whole-number labels are column numbers, unless an array `labels` "
+            "names the class of each column."
+        )
+    return np.arange(n_columns) if n_columns > 1 else None
 
 
 def _with_event(name, predictions, event):
@@ -360,15 +394,56 @@ def _with_event(name, predictions, event):
         classes = np.unique(predictions.y_true)
     classes = classes.tolist()
     if len(classes) == 1:  # the other class is missing
-        other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
-        classes = [*classes, *(one for one in other if one != classes[0])]
-    return replace(predictions, event=classes[find_event(name, event, classes)])
+        pair = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
+        classes = [*classes, *(label for label in pair if label != classes[0])]
+    return replace(predictions, event=classes[roles.find_event(name, event, classes)])
 
 
-# --- Tables that are too large for the memory -----------------------------------------------------
+# --- Tables ---------------------------------------------------------------------------------------
 
 
-PART = 1 << 22  # numbers of a part of a table
+def _predictions(table: Table, event: str | None, features: Any = None) -> Predictions:
+    """The rows that a table holds, and the classes of its columns.
+
+    A single column is that of the last class, which is the event if one is given. For several
+    columns the event is the class itself.
+    """
+    name, label_column = table.name, table.header[table.label]
+    names, proba = table.probabilities()
+    texts, codes = table.labels()
+    observed, place_of_text = roles.classes_of(name, label_column, texts)
+    classes = observed.tolist()
+    roles.refuse_probabilities(name, [table.header[k] for k in table.features], names, classes)
+    of_column, is_assumed = None, False
+    if len(names) == 1:
+        proba = proba[:, 0]
+        classes = roles.both_classes(name, names[0], classes, event)
+        wanted = None if event is None else roles.find_event(name, event, classes)
+        place, is_assumed = roles.class_of_single(
+            name,
+            names[0],
+            classes,
+            label_column,
+            wanted,
+            is_requested=table.roles.reasons[1] == roles.REQUESTED,
+        )
+        of_column = classes[place]
+        if wanted is not None and wanted != place:
+            place = wanted
+            if not is_outside(proba.min(), proba.max()):  # other values raise an error later
+                proba = 1 - proba
+        labels = np.array([classes[1 - place], classes[place]])
+        event = None if wanted is None else labels[1]
+    else:
+        classes = roles.classes_of_several(name, names, classes, proba)
+        event = None if event is None else classes[roles.find_event(name, event, classes)]
+        labels = np.array(classes)
+    if labels.dtype.kind != observed.dtype.kind:  # numbers are text beside a class that is none
+        observed = roles.as_text(observed.astype(str).tolist())
+    note = table.roles.note(table.header, of_column, is_assumed=is_assumed)
+    score_column = names[0] if len(names) == 1 else None
+    y_true = observed[place_of_text][codes]
+    return Predictions(y_true, proba, labels, features, event, note, label_column, score_column)
 
 
 class LateLabelError(ValueError):
@@ -378,11 +453,10 @@ class LateLabelError(ValueError):
     """
 
 
-def count_rows(path: Path) -> int:
+def count_table_rows(path: Path) -> int:
     """About how many rows a table has; 0 for arrays, which cannot be read part by part."""
     paths, suffix = _files_of(path)
-    _, count = _TABLES.get(suffix, (None, None))
-    return 0 if count is None else count(paths)
+    return sum(map(count_rows, paths)) if suffix in _TABLES else 0
 
 
 def read_parts(
@@ -401,25 +475,26 @@ def read_parts(
     Raises `LateLabelError` where the labels of the first part, without ``known``, were not enough.
     """
     paths, suffix = _files_of(path)
-    blocks, _ = _TABLES[suffix]
-    roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
-    roles |= {"event": event, "features": (), "known": () if known is None else known}
-    roles |= text_format(path, suffix, sep, decimal)
+    arguments: dict[str, Any] = {"label_column": label_column, "score_column": score_column}
+    arguments |= {"event": event, "ignore": ignore, "features": (), "known": known or ()}
+    arguments |= _text_format(path, suffix, sep, decimal)
     first = None  # classes of the first part
-    for table in _filled(blocks(paths, **roles)):
+    for table in _filled(read_blocks(paths, **arguments)):
         try:
             part = _predictions(table, event)
-            if first is not None and part.labels.tolist() != first:
+            classes = np.asarray(part.labels).tolist()
+            if first is not None and classes != first:
                 raise LateLabelError(table.texts(table.label))
         except ValueError:
             if known is not None:
                 raise
-            for rest in blocks(paths, **roles):
-                rest.clear()
-            if len(rest.texts(rest.label)) == len(table.texts(table.label)):
+            for whole in read_blocks(paths, **arguments):
+                whole.clear()
+            labels = whole.texts(whole.label)
+            if len(labels) == len(table.texts(table.label)):
                 raise
-            raise LateLabelError(rest.texts(rest.label)) from None
-        first = part.labels.tolist()
+            raise LateLabelError(labels) from None
+        first = classes
         yield part
 
 

@@ -1,16 +1,16 @@
 """Links: parametric maps of logits, and the one routine that fits them."""
 
-from skcalib.links._base import Link, LinkFit, fit_link
+from skcalib.links.affine import DirichletMap, MatrixMap, VectorMap
 from skcalib.links.maps import (
     BetaMap,
     BinaryMap,
-    DirichletMap,
-    MatrixMap,
+    Link,
+    LinkFit,
     MonotoneNetwork,
     MonotonePieces,
     PlattMap,
     QuadraticMap,
-    VectorMap,
+    fit_link,
 )
 from skcalib.links.temperature import BiasCorrectedTemperature, fit_bias_corrected
 

@@ -7,6 +7,8 @@ guide (:ref:`averaged_maps`) has the cost of a model, its log evidence, and the 
 Label distributions as targets vary less around C than labels do, by the factor :math:`\phi = E|Q -
 C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided by this factor
 (quasi-likelihood). The models are fitted first with the factor 1, which gives C, and then again.
+
+`AverageWithout` is the average without some of the samples, by one step from the fit to all.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
@@ -23,17 +25,13 @@ from skcalib._util.shared_fits import add_fit, fit_once
 from skcalib._util.softmax import softmax_parts
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
-from skcalib.links._base import minimise_convex
-from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
+from skcalib.links.basis import BY_CLASS, CONFUSION, Directions, LogitBasis
+from skcalib.links.newton import expansion_holds, is_usual, minimise_convex
 
 if TYPE_CHECKING:
     from skcalib.links.basis_block import BasisBlock
 
-_RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit information
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
-_FREE = 15.0  # samples up to which a parameter costs least
-_LEAST, _GROUP = 0.25, 1.5  # least cost of a parameter; cost of the variance of a group
-_CONFUSION_COST = 3.0  # further cost of the constants by most likely class, which are many
 _OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
 _INACCURACY = 0.25  # of the gain that a score test predicts
 _NEGLIGIBLE = 1e-4  # weights of models that are set to zero
@@ -74,6 +72,34 @@ _MORE = (
 
 
 @dataclass(frozen=True)
+class Prior:
+    """What is assumed of the parameters before the data: they are normal around the identity.
+
+    ``precision`` is that of every parameter; one of scale one has unit information. The others are
+    costs in units of the log evidence. A parameter costs ``least`` up to ``free_samples``, and half
+    the logarithm of their ratio to more samples. ``group`` is the cost of the variance of a group.
+    ``confusion`` is added for the constants by most likely class, which are many.
+    """
+
+    precision: float = 1.0
+    free_samples: float = 15.0
+    least: float = 0.25
+    group: float = 1.5
+    confusion: float = 3.0
+
+    def cost(self, gain: float, n_parameters: int, size: float) -> float:
+        """Log evidence that is subtracted for a group of parameters with this gain."""
+        total = max(0.5 * np.log(size / self.free_samples), self.least)
+        if n_parameters > 1:
+            spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))
+            total += self.group + 0.5 * n_parameters * spread
+        return float(total)
+
+
+PRIOR = Prior()
+
+
+@dataclass(frozen=True)
 class Model:
     """A fitted model: its groups, parameters, log likelihood and log evidence.
 
@@ -90,6 +116,13 @@ class Model:
     covariance: np.ndarray = field(repr=False)
 
 
+class ScoreSums(NamedTuple):
+    """Gradient (J,) and information (J, J) of the log likelihood along directions."""
+
+    gradient: Any
+    information: Any
+
+
 @dataclass(frozen=True)
 class AveragedMap:
     """The weighted mean of the identity and of ``parts``: weight, groups and parameters of maps.
@@ -104,17 +137,17 @@ class AveragedMap:
 
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
-        found, binary = self.identity * forecast, self.basis.n_classes == 2
+        recalibrated, binary = self.identity * forecast, self.basis.n_classes == 2
         for rows in self.basis.blocks(len(forecast)) if self.parts else ():
-            every = self.basis(forecast[rows]) if binary else None
+            whole = self.basis(forecast[rows]) if binary else None
             for share, groups, theta in self.parts:
-                if every is None:
+                if whole is None:
                     block = self.basis(forecast[rows], groups)
-                    found[rows] += share * softmax_parts(block.logits(theta))[1]
+                    recalibrated[rows] += share * softmax_parts(block.logits(theta))[1]
                 else:
-                    logits = self.basis.part(every, groups).logits(theta)
-                    found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
-        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
+                    logits = self.basis.part(whole, groups).logits(theta)
+                    recalibrated[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
+        return np.minimum(recalibrated, 1.0, out=recalibrated)  # weights sum to one up to rounding
 
     @property
     def continues(self) -> bool:
@@ -130,12 +163,12 @@ class AveragedMap:
     @property
     def evidence(self) -> Mapping[str, float]:
         """Weights of a shift, slope, slopes of classes, curve, and shifts by predicted class."""
-        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
-        names = {"bias": "shift"} | {name: name for name in found}
+        weights = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
+        names = {"bias": "shift"} | {name: name for name in weights}
         for share, groups, _ in self.parts:
             for name in {names.get(group, "curve") for group in groups}:
-                found[name] += share
-        return {name: min(share, 1.0) for name, share in found.items()}
+                weights[name] += share
+        return {name: min(share, 1.0) for name, share in weights.items()}
 
 
 class ModelAverage:
@@ -167,15 +200,15 @@ class ModelAverage:
         With numbers of clusters (n,) the effective number of samples is divided by the
         `design_effect` of the residuals: first of the forecasts, then of the fitted ones.
         """
-        rows = forecast, target, weight, square
         if cluster is None:
-            self._fit_samples(*rows)
+            self._fit_samples(forecast, target, weight, square)
             return self
         self.label, fitted = labels_or_shares(target), forecast
         for _ in range(2):
-            residual = self._residual(slice(None), fitted)
+            residual = self.residual(slice(None), fitted)
             spread = np.sqrt(self.dispersion * np.maximum(fitted * (1 - fitted), 0.0))
-            self._fit_samples(*rows, design_effect(residual, spread, weight, cluster))
+            design = design_effect(residual, spread, weight, cluster)
+            self._fit_samples(forecast, target, weight, square, design)
             fitted = self.averaged
         return self
 
@@ -190,9 +223,10 @@ class ModelAverage:
             return
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
         self.basis = LogitBasis(n_classes)
-        self.every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
-        self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
-        self._fit_tree(*tree_of(self.basis))
+        self.all_directions = self.basis.fit_directions(
+            forecast, self.weight, size=size, by_class=by_class
+        )
+        self._fit_models()
         if self.label.ndim == 2:
             self._divide_by_dispersion()
 
@@ -209,12 +243,11 @@ class ModelAverage:
         fitted = self.averaged
         spread = self.weight @ np.sum((self.label - fitted) ** 2, axis=1)
         of_labels = self.weight @ (1 - np.sum(fitted**2, axis=1))
-        found = spread / of_labels if of_labels > 0 else 1.0
-        self.dispersion = float(np.clip(found, _LEAST_DISPERSION, 1.0))
+        ratio = spread / of_labels if of_labels > 0 else 1.0
+        self.dispersion = float(np.clip(ratio, _LEAST_DISPERSION, 1.0))
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
-            self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
-            self._fit_tree(*tree_of(self.basis))
+            self._fit_models()
 
     @property
     def weighted_models(self) -> list[tuple[float, Model]]:
@@ -225,10 +258,10 @@ class ModelAverage:
     @property
     def averaged(self) -> np.ndarray:
         """The averaged forecasts (n, K)."""
-        found = self.shares[0] * self.forecast
+        mean = self.shares[0] * self.forecast
         for share, model in self.weighted_models:
-            found += share * model.proba
-        return found
+            mean += share * model.proba
+        return mean
 
     @property
     def evidence(self) -> Mapping[str, float]:
@@ -260,52 +293,54 @@ class ModelAverage:
         parts = [(share, model.groups, model.theta) for share, model in self.weighted_models]
         return AveragedMap(self.basis, float(self.shares[0]), parts, float(self.log_evidence))
 
-    def _fit_tree(self, tree, needed):
-        identity = identity_model(proba := np.exp(self.basis.log_proba(self.forecast)))
-        self._base = self._log_likelihood(proba)
+    def _fit_models(self):
+        """Fit the models of the tree, but for those that cannot compete, and weigh them."""
+        self.directions = self.all_directions.of(set(self.basis.groups) - CONFUSION)
+        tree, needed = tree_of(self.basis)
+        identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
+        self._base = self._log_likelihood(identity.proba)
         fitted, scores = {frozenset(): identity}, {}
         for groups, parent in tree:
             parent = fitted.get(frozenset(parent))
             if parent is None:
                 continue
             if parent.groups not in scores:
-                scores[parent.groups] = self._score(parent.proba, self.directions)
+                scores[parent.groups] = self.score_sums(parent.proba, self.directions)
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
-                if self._likely(parent, groups, *score) < best - _OUT_OF_REACH:
+                gain, n_added = self._gain(parent, groups, score)
+                likely = parent.evidence + (1 + _INACCURACY) * gain  # rather too large
+                likely -= PRIOR.cost(gain, n_added, self.size)
+                if likely < best - _OUT_OF_REACH:
                     continue
-            fitted[frozenset(groups)] = self._fit_one(groups, parent, *score)
+            fitted[frozenset(groups)] = self._fit_one(groups, parent, score)
         if self.basis.confusion:
             self._add_confusion(fitted)
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
-    def _weigh(self, fitted, own):
-        """Set the models and their weights; `own` is the log likelihood of the identity.
-
-        Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
-        """
+    def _weigh(self, fitted, identity):
+        """Set the models and their weights, from the log likelihood of the identity."""
+        # Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         self.models = [model for key, model in fitted.items() if key]
         evidence = [model.evidence for model in self.models]
-        self.log_odds = float(logsumexp(evidence) - own) - float(np.log(len(evidence)))
-        shares = softmax([own, *evidence])
+        self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
+        shares = softmax([identity, *evidence])
         shares[shares < _NEGLIGIBLE] = 0.0
         self.shares = shares / shares.sum()
 
     def _add_confusion(self, fitted):
-        """Add constants by most likely class to the best model, if a score test supports them.
-
-        The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        of freedom. Only then do they count in the intervals, which are longer with them.
-        """
+        """Add constants by most likely class to the best model, if a score test supports them."""
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
-        score = self._score(parent.proba, self.every)
-        gain, n_added = self._gain(parent, groups, *score)
+        score = self.score_sums(parent.proba, self.all_directions)
+        gain, n_added = self._gain(parent, groups, score)
+        # The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
+        # of freedom. Only then do they count in the intervals, which are longer with them.
         if 2 * gain > n_added + np.sqrt(2 * n_added):
-            self.directions = self.every
-            model = self._fit_one(groups, parent, *score)
-            evidence = model.evidence - _CONFUSION_COST
+            self.directions = self.all_directions
+            model = self._fit_one(groups, parent, score)
+            evidence = model.evidence - PRIOR.confusion
             fitted[frozenset(groups)] = replace(model, evidence=evidence)
 
     def _log_likelihood(self, proba):
@@ -324,80 +359,68 @@ class ModelAverage:
                 return xlogy(self.label, proba).sum(axis=1)
             return np.log(proba[np.arange(len(self.label)), self.label])
 
-    def _score(self, proba, directions):
-        """Gradient and information of directions at some forecasts."""
+    def score_sums(self, proba: np.ndarray, directions: Directions) -> ScoreSums:
+        """The sums of directions at some forecasts."""
         gradient, information = 0.0, 0.0
         for rows, block in directions:
             p, w = proba[rows], self.weight[rows]
-            gradient = gradient + block.total(w[:, None] * self._residual(rows, p))
+            gradient = gradient + block.total(w[:, None] * self.residual(rows, p))
             information = information + block.information(p, w)
-        return gradient, information
+        return ScoreSums(gradient, information)
 
-    def _residual(self, rows, proba):
+    def residual(self, rows: slice | np.ndarray, proba: np.ndarray) -> np.ndarray:
+        """Some rows of the target minus probabilities (m, K)."""
         if self.label.ndim == 2:
             return self.label[rows] - proba
         residual = -proba
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
 
-    def _likely(self, parent, groups, gradient, information):
-        """Evidence of a model, from the efficient score at its parent; rather too large."""
-        gain, n_added = self._gain(parent, groups, gradient, information)
-        return parent.evidence + (1 + _INACCURACY) * gain - cost(gain, n_added, self.size)
-
-    def _gain(self, parent, groups, gradient, information):
+    def _gain(self, parent, groups, score):
         """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
-        u, i = gradient[added], information[np.ix_(added, added)] + _RIDGE * np.eye(len(added))
+        gradient = score.gradient[added]
+        hessian = score.information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added))
         if len(old):
-            cross = information[np.ix_(added, old)]
-            inner = information[np.ix_(old, old)] + _RIDGE * np.eye(len(old))
-            i = i - cross @ np.linalg.solve(inner, cross.T)
-        return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
+            cross = score.information[np.ix_(added, old)]
+            inner = score.information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
+            hessian = hessian - cross @ np.linalg.solve(inner, cross.T)
+        return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient)), len(added)
 
-    def _fit_one(self, groups, parent, gradient, information):
+    def _fit_one(self, groups, parent, score):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""
-        blocks = self.directions.of(groups)
+        blocks, chosen = self.directions.of(groups), self.basis.select(groups)
 
         def value(theta):
-            fit, kept = 0.5 * _RIDGE * theta @ theta, []
+            loss, by_block = 0.5 * PRIOR.precision * theta @ theta, []
             for rows, block in blocks:
                 total, p = fit_of_block(block, theta, self.label[rows], self.weight[rows])
-                fit -= total
-                kept.append(p)
-            return fit, (fit, kept)
+                loss -= total
+                by_block.append(p)
+            return loss, by_block
 
-        def slopes(theta, state):
-            gradient, hessian = _RIDGE * theta, _RIDGE * np.eye(len(theta))
-            for (rows, block), p in zip(blocks, state[1], strict=True):
+        def slopes(theta, by_block):
+            gradient, hessian = PRIOR.precision * theta, PRIOR.precision * np.eye(len(theta))
+            for (rows, block), p in zip(blocks, by_block, strict=True):
                 w = self.weight[rows]
-                gradient = gradient - block.total(w[:, None] * self._residual(rows, p))
+                gradient = gradient - block.total(w[:, None] * self.residual(rows, p))
                 hessian += block.information(p, w)
             return gradient, hessian
 
-        start, fit, *known = self._known(groups, parent, gradient, information)
-        known = fit, (fit, [parent.proba]), *known
-        found = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
-        fit, kept = found.state
-        return self._model(groups, parent, found, fit, np.concatenate(kept))
-
-    def _known(self, groups, parent, gradient, information):
-        """Start of a fit, and there the penalised loss, its gradient and its Hessian."""
-        chosen = self.basis.select(groups)
         start = np.zeros(len(chosen))
         start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
-        fit = 0.5 * _RIDGE * start @ start - parent.gain - self._base
-        hessian = information[np.ix_(chosen, chosen)] + _RIDGE * np.eye(len(chosen))
-        return start, fit, _RIDGE * start - gradient[chosen], hessian
-
-    def _model(self, groups, parent, found, fit, proba):
-        """The model from the `Minimum` of its penalised loss and the loss there."""
-        theta = found.parameters
-        gain = 0.5 * _RIDGE * theta @ theta - fit - self._base
-        added = len(theta) - len(parent.theta)
-        evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
-        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(found.hessian))
+        loss = 0.5 * PRIOR.precision * start @ start - parent.gain - self._base
+        gradient = PRIOR.precision * start - score.gradient[chosen]
+        hessian = score.information[np.ix_(chosen, chosen)]
+        hessian = hessian + PRIOR.precision * np.eye(len(chosen))
+        known = loss, [parent.proba], gradient, hessian
+        minimum = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
+        theta, proba = minimum.parameters, np.concatenate(minimum.state)
+        gain = 0.5 * PRIOR.precision * theta @ theta - minimum.value - self._base
+        price = PRIOR.cost(gain - parent.gain, len(theta) - len(parent.theta), self.size)
+        evidence = parent.evidence + gain - parent.gain - price
+        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(minimum.hessian))
 
 
 def averaged_map(
@@ -408,18 +431,22 @@ def averaged_map(
     cluster: np.ndarray | None = None,
 ) -> AveragedMap:
     """The map of a `ModelAverage` of these samples; `shared_fits` keep it."""
-    rows = forecast, labels_or_shares(target), weight, square
-    return fit_once(_map_of, *rows, *(() if cluster is None else (cluster,)))
+    return fit_once(_map_of, forecast, labels_or_shares(target), weight, square, cluster)
 
 
 def add_averaged_map(
-    average: ModelAverage, *samples: np.ndarray | None, cluster: np.ndarray | None = None
+    average: ModelAverage,
+    forecast: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> None:
-    """Add the map of an average of forecasts, labels, weights and their squares to shared fits."""
-    add_fit(average.map, _map_of, *samples, *(() if cluster is None else (cluster,)))
+    """Add the map of an average of these samples to shared fits."""
+    add_fit(average.map, _map_of, forecast, label, weight, square, cluster)
 
 
-def _map_of(forecast, label, weight, square, cluster=None):
+def _map_of(forecast, label, weight, square, cluster):
     return ModelAverage().fit(forecast, label, weight, square, cluster).map
 
 
@@ -464,10 +491,75 @@ def two_chances(odds: np.ndarray) -> np.ndarray:
     return np.column_stack([np.where(second, small, large), np.where(second, large, small)])
 
 
-def cost(gain: float, n_parameters: int, size: float) -> float:
-    """Log evidence that is subtracted for a group of parameters with this gain."""
-    found = max(0.5 * np.log(size / _FREE), _LEAST)
-    if n_parameters > 1:
-        spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))
-        found += _GROUP + 0.5 * n_parameters * spread
-    return float(found)
+# --- Without some of the samples ------------------------------------------------------------------
+
+
+class AverageWithout(ModelAverage):
+    """The average of maps, as `whole`, without the samples of the numbers `left_out`.
+
+    The directions are those of all forecasts, without labels. Models that a score test on all
+    samples excludes are not considered. ``accurate`` says whether the expansion holds for all
+    models of positive weight, and the samples are like the others.
+    """
+
+    def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
+        self.basis, self.dispersion = whole.basis, whole.dispersion
+        remains = np.ones(len(whole.weight), dtype=bool)
+        remains[left_out] = False
+        weight = whole.weight[remains]
+        self.size = float(weight.sum() ** 2 / (weight @ whole.unit[remains]))
+        self._factor = self.size / (self.dispersion * weight.sum())
+        self._share = 1 - float(weight.sum() / whole.weight.sum())
+        # The rows of the sums are those that are left out.
+        self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
+        self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
+        every = Directions(self.basis, self.forecast)
+        self.directions = every.of(whole.directions.names)
+        pairs = tree_of(self.basis)[0]
+        parents = {frozenset(groups): frozenset(parent) for groups, parent in pairs}
+        identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
+        self._base = self._log_likelihood(identity.proba)
+        fitted, self._expansions, self._usual = {frozenset(): identity}, {}, {}
+        for model in whole.models:
+            key = frozenset(model.groups)
+            parent = parents.get(key, key - CONFUSION)
+            fitted[key] = self._without(model, fitted[parent], left_out)
+        self._weigh(fitted, self._factor * (weight @ whole.exact[remains]))
+        weighted = (*whole.weighted_models, *self.weighted_models)
+        needed = {model.groups for _, model in weighted}
+        self.accurate = all(self._follows(model) for model in self.models if model.groups in needed)
+
+    def _without(self, model, parent, left_out):
+        """A model of all samples -> the model without the rows, with its evidence."""
+        proba, n = model.proba[left_out], len(model.theta)
+        gradient, held_out_information = self.score_sums(proba, self.directions.of(model.groups))
+        # The gradient of all samples balances the prior.
+        ascent = self._factor * (PRIOR.precision * model.theta - gradient)
+        of_all = np.linalg.inv(model.covariance) - PRIOR.precision * np.eye(n)
+        information = self._factor * (of_all - held_out_information)
+        hessian = information + PRIOR.precision * np.eye(n)
+        step = np.linalg.solve(hessian, ascent - PRIOR.precision * model.theta)
+        held_out = self._log_likelihood(proba)
+        half_square = 0.5 * step @ held_out_information @ step
+        self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
+        self._usual[model.groups] = is_usual(gradient, of_all, self._share)
+        gain = model.gain - (held_out - self._base)
+        gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
+        added_gain = gain - parent.gain
+        evidence = (
+            parent.evidence + added_gain - PRIOR.cost(added_gain, n - len(parent.theta), self.size)
+        )
+        if set(model.groups) >= CONFUSION:
+            evidence -= PRIOR.confusion
+        theta, covariance = model.theta + step, np.linalg.inv(hessian)
+        return Model(model.groups, theta, gain, evidence, proba, covariance)
+
+    def _follows(self, model):
+        """Whether the left-out samples are like the others, and the expansion holds at them."""
+        if not self._usual[model.groups]:
+            return False
+        actual = sum(
+            fit_of_block(block, model.theta, self.label[rows], self.weight[rows])[0]
+            for rows, block in self.directions.of(model.groups)
+        )
+        return expansion_holds(actual, *self._expansions[model.groups])

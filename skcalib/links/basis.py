@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from math import factorial
 from typing import Any
 
@@ -20,13 +21,12 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 from skcalib._util.softmax import log_softmax, row_max
-from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
-from skcalib.links.distribution import DistributionFunction, cell_sums
+from skcalib.links.logits import detection_limit, log_forecast
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
-_ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
+BLOCK_ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12  # of a direction, whose scale then remains one
 _ROUNDING = 1e-28  # information of forecasts close to 1/2 below which it is rounding
@@ -88,8 +88,18 @@ class LogitBasis:
         self.by_class = by_class and self.n_classes > 2
         few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2
         self.confusion = self.by_class and few
-        self.groups = self._groups()
-        self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
+        simple, high = _SIMPLE - 1, self.degree + 1 - _SIMPLE
+        if self.n_classes == 2:
+            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
+        else:
+            free = self.n_classes - 1
+            sizes = {"common": 4, "slope": 1, "shared": simple, "shared_high": high - 1}
+            sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
+            sizes |= {"top": _SIMPLE, "top_high": high}
+            sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
+        ends = np.cumsum([*sizes.values()]).tolist()
+        spans = map(slice, [0, *ends[:-1]], ends)
+        self.groups, self.scale = dict(zip(sizes, spans, strict=True)), np.ones(ends[-1])
         self._mixes = dict[tuple[str, ...], Any]()  # arrays, and sparse arrays with "confusion"
 
     def _learn_curves(self, log, weight):
@@ -132,10 +142,10 @@ class LogitBasis:
     def slopes(self, names: Collection[str], theta: np.ndarray) -> np.ndarray:
         """Slopes (K,) of the logits of the corrected forecast, apart from curves."""
         w = self._weights(names, theta)
-        found = np.ones(self.n_classes) + w["slope"]
+        slopes = np.ones(self.n_classes) + w["slope"]
         if self.n_classes == 2:
-            return found + w["class_slopes"] * [-1, 1]
-        return found + _contrasts(self.n_classes) @ w["class_slopes"] if self.by_class else found
+            return slopes + w["class_slopes"] * [-1, 1]
+        return slopes + _contrasts(self.n_classes) @ w["class_slopes"] if self.by_class else slopes
 
     def _weights(self, names, theta):
         """Parameters of each group in units of the directions before they are scaled."""
@@ -154,27 +164,27 @@ class LogitBasis:
             return add.pair(add("sigmoid", add("sum", line, both, high)))
         mixed = _contrasts(n_classes)
         free = (w.get(name, np.zeros(n_classes - 1)) for name in ("bias", "class_slopes"))
-        bias, slopes = (mixed @ one for one in free)
-        found = [add("scale", log, factor=1 + w["slope"][0] + slopes, shift=bias)]
+        bias, slopes = (mixed @ parameters for parameters in free)
+        terms = [add("scale", log, factor=1 + w["slope"][0] + slopes, shift=bias)]
         mean = add("matrix", log, coef=np.full((n_classes, 1), -1 / n_classes))
         z = add("scale", add("sum", log, mean), factor=1 / self._spread)
         odd, cube, even, steep = w["common"]
         pieces = [[0, 0, even - odd, cube], [0, 0, even + odd, cube]]
-        found.append(add("curve", z, breaks=[0], coef=pieces))
+        terms.append(add("curve", z, breaks=[0], coef=pieces))
         tanh = add("sigmoid", add("scale", z, factor=4.0))  # of 2 z: twice this, minus one
-        found.append(add("scale", tanh, factor=2 * steep))  # the same constant for all classes
+        terms.append(add("scale", tanh, factor=2 * steep))  # the same constant for all classes
         pieces = [[1e-12, -1], [1e-12, 0]]
-        rest = add("curve", add("softmax", log), breaks=[1 - 1e-12], coef=pieces)
-        rest = add("scale", add("log", rest, least=-1e300, far=-1e300), factor=-1.0)
-        odds, top = add("sum", log, rest), add("top", log, tolerance=_SAME_LOG)
+        complement = add("curve", add("softmax", log), breaks=[1 - 1e-12], coef=pieces)
+        complement = add("scale", add("log", complement, least=-1e300, far=-1e300), factor=-1.0)
+        odds, top = add("sum", log, complement), add("top", log, tolerance=_SAME_LOG)
         shared = [0, 0, *w["shared"], *w["shared_high"]]
-        found.append(_write_series(add, odds, self._cdf_shared, shared))
+        terms.append(_write_series(add, odds, self._cdf_shared, shared))
         series = _write_series(add, odds, self._cdf, [*w["top"], *w["top_high"]])
-        found.append(add("product", top, series))
+        terms.append(add("product", top, series))
         if self.confusion:
             constants = w["confusion"].reshape(n_classes, -1) @ mixed.T
-            found.append(add("matrix", top, coef=constants))
-        return add("softmax", add("sum", *found))
+            terms.append(add("matrix", top, coef=constants))
+        return add("softmax", add("sum", *terms))
 
     @property
     def width(self) -> int:
@@ -185,24 +195,8 @@ class LogitBasis:
 
     def blocks(self, n_samples: int) -> list[slice]:
         """Slices of samples whose arrays have a limited size."""
-        step = max(_ENTRIES // self.width, 1)
+        step = max(BLOCK_ENTRIES // self.width, 1)
         return [slice(start, start + step) for start in range(0, n_samples, step)]
-
-    def _groups(self):
-        simple, high = _SIMPLE - 1, self.degree + 1 - _SIMPLE
-        if self.n_classes == 2:
-            sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
-        else:
-            free = self.n_classes - 1
-            sizes = {"common": 4, "slope": 1, "shared": simple, "shared_high": high - 1}
-            sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
-            sizes |= {"top": _SIMPLE, "top_high": high}
-            sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
-        spans, start = {}, 0
-        for name, size in sizes.items():
-            spans[name] = slice(start, start + size)
-            start += size
-        return spans
 
     def _of_two(self, log, names):
         odds = log[:, 1] - log[:, 0]
@@ -288,8 +282,8 @@ class LogitBasis:
         if "confusion" in names:
             every = np.kron(np.eye(self.n_classes), contrasts)
             parts.append(every * self.scale[self.groups["confusion"]])
-        found = block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
-        return csr_array(found) if "confusion" in names else found
+        mix = block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
+        return csr_array(mix) if "confusion" in names else mix
 
     def _degrees(self, names, name, first, last):
         """Degrees of the polynomials of a curve that are wanted, between the first and the last."""
@@ -322,11 +316,11 @@ class Directions:
 
     def of(self, names: Collection[str]) -> Directions:
         """Some of the groups, which share their arrays with the others."""
-        found = copy(self)
-        found.names = tuple(name for name in self.names if name in names)
+        subset = copy(self)
+        subset.names = tuple(name for name in self.names if name in names)
         if self._kept is not None:
-            found._kept = [(rows, self.basis.part(block, names)) for rows, block in self._kept]
-        return found
+            subset._kept = [(rows, self.basis.part(block, names)) for rows, block in self._kept]
+        return subset
 
 
 def _log_odds(log):
@@ -336,23 +330,23 @@ def _log_odds(log):
 
 def _contrasts(n_classes):
     """Orthonormal columns (K, K - 1) that sum to zero."""
-    found = np.zeros((n_classes, n_classes - 1))
+    columns = np.zeros((n_classes, n_classes - 1))
     for j in range(n_classes - 1):
-        found[: j + 1, j] = 1 / (j + 1)
-        found[j + 1, j] = -1
-    return found / np.linalg.norm(found, axis=0)
+        columns[: j + 1, j] = 1 / (j + 1)
+        columns[j + 1, j] = -1
+    return columns / np.linalg.norm(columns, axis=0)
 
 
 def _legendre(place, degrees):
     """Legendre polynomials on [0, 1] of consecutive degrees, (len(degrees), n)."""
     x, last = 2 * np.clip(place, 0, 1) - 1, int(degrees[-1])
-    found = np.empty((max(last, 1) + 1, len(x)))
-    found[0], found[1] = 1.0, x
+    polynomials = np.empty((max(last, 1) + 1, len(x)))
+    polynomials[0], polynomials[1] = 1.0, x
     for degree in range(1, last):
-        after = np.multiply(x, found[degree], out=found[degree + 1])
+        after = np.multiply(x, polynomials[degree], out=polynomials[degree + 1])
         after *= (2 * degree + 1) / (degree + 1)
-        after -= degree / (degree + 1) * found[degree - 1]
-    return found[int(degrees[0]) : last + 1]
+        after -= degree / (degree + 1) * polynomials[degree - 1]
+    return polynomials[int(degrees[0]) : last + 1]
 
 
 def _write_series(add, odds, cdf, series):
@@ -372,3 +366,99 @@ def as_slice(index: np.ndarray) -> np.ndarray | slice:
     """Consecutive numbers as a slice, which makes a view instead of a copy."""
     consecutive = len(index) > 0 and index[-1] - index[0] + 1 == len(index)
     return slice(int(index[0]), int(index[-1]) + 1) if consecutive else index
+
+
+# --- The distribution function of log odds --------------------------------------------------------
+
+
+_CELLS = 1 << 13  # cells on either side of zero
+_END = 96.0  # log odds of the last cell: `log_forecast` gives none of more than 94
+_KNOTS = 128  # places at which the distribution function is kept
+_TABLE, _LOOKS = 4096, 8  # cells of a table of the knots, and most knots in one of them
+_FEW = 1000  # values for which no table is used
+_TINY = np.finfo(np.float64).tiny
+
+
+def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    r"""Sums over cells (3, 2 _CELLS + 1): weights, weighted log odds, and masses.
+
+    Cell j holds the log odds t whose :math:`asinh(t) / h` rounds to j, for :math:`|j| \le 8192`.
+    The cells are symmetric about zero. Their width in t is about :math:`h = 0.00065` around zero
+    and grows with the absolute value of t. Sums over cells add up over chunks of samples, in any
+    order.
+    """
+    place = np.rint(np.arcsinh(log_odds) * (_CELLS / np.arcsinh(_END)))
+    cell = np.clip(place, -_CELLS, _CELLS).astype(np.intp) + _CELLS
+    size = 2 * _CELLS + 1
+    parts = (weight, weight * log_odds, mass)
+    return np.stack([np.bincount(cell, part, minlength=size) for part in parts])
+
+
+class DistributionFunction:
+    """The distribution function in the middle of its steps, linear between cells, from `cell_sums`.
+
+    A cell is at the mean of its log odds. So the only value of a cell, and a value that many
+    samples share, has the mass of all lower values and half of its own. With more than 128 cells
+    the function is kept at 128 quantiles only; for these a cell has at most 1/128 of the weight.
+    """
+
+    def __init__(self, sums: np.ndarray) -> None:
+        weight, total, mass = sums[:, sums[0] > 0]
+        reached = np.cumsum(mass)
+        reached = (reached - 0.5 * mass) / max(reached[-1], _TINY)
+        self.values, self.reached = total / weight, reached
+        if len(mass) > _KNOTS:
+            weight = np.minimum(weight, weight.sum() / _KNOTS)
+            rank = np.cumsum(weight) - 0.5 * weight
+            knots = np.linspace(rank[0], rank[-1], _KNOTS)
+            self.values = np.interp(knots, rank, self.values)
+            self.reached = np.interp(knots, rank, reached)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the table, which is made where it is needed."""
+        return {"values": self.values, "reached": self.reached}
+
+    def __call__(self, log_odds: np.ndarray) -> np.ndarray:
+        """Values (n,) -> shares of the mass (n,)."""
+        if len(log_odds) < _FEW or self._table is None:
+            return np.interp(log_odds, self.values, self.reached)
+        return self._table(log_odds)
+
+    @cached_property
+    def _table(self):
+        steps = np.diff(self.values)
+        if len(steps) == 0 or not steps.min() > 0:
+            return None
+        table = _Table(self.values, self.reached)
+        return table if table.most <= _LOOKS else None
+
+
+class _Table:
+    """`numpy.interp` without a search, in a third of its time.
+
+    The knot below a value is read from a table of equal cells. In a cell with knots of its own the
+    values are compared with the next knots, as many times as a cell has knots at most.
+    """
+
+    def __init__(self, knots, values):
+        self.knots, self.values = knots, values
+        self.slopes, self.ends = np.diff(values) / np.diff(knots), np.append(knots[1:-1], np.inf)
+        self.scale = _TABLE / (knots[-1] - knots[0])
+        counts = np.bincount(self._cells(knots), minlength=_TABLE)
+        self.most = int(counts.max())
+        last = np.cumsum(counts) - counts - 1  # knot before each cell
+        self.start = np.clip(last, 0, len(knots) - 2)
+
+    def __call__(self, at):
+        knot = self.start.take(self._cells(at), mode="clip")  # other modes make copies
+        for _ in range(self.most):
+            knot += at >= self.ends.take(knot, mode="clip")
+        values = np.clip(at, self.knots[0], self.knots[-1])
+        values -= self.knots.take(knot, mode="clip")
+        values *= self.slopes.take(knot, mode="clip")
+        values += self.values.take(knot, mode="clip")
+        return values
+
+    def _cells(self, at):
+        place = (at - self.knots[0]) * self.scale
+        return np.clip(place, 0, _TABLE - 1, out=place).astype(np.intp)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from skcalib._util.validation import mean_one
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.scores import weighted_quantile
 
 _ROWS = 1 << 14  # that give the slopes
@@ -60,15 +60,17 @@ class Continuation:
         distance, proba = centred[rows] - self.centre, apply(logits[rows])
         log = np.log(np.maximum(proba, _LEAST))
         share = mean_one(weight, count)[rows] * (1 - np.sum(proba**2, axis=1)).clip(0)
-        data = distance, log - log.mean(axis=1, keepdims=True), share
-        whole = max(_slope(*data, prior=1.0, precision=_WHOLE), 0.0)
+        log -= log.mean(axis=1, keepdims=True)
+        whole = max(_slope(distance, log, share, prior=1.0, precision=_WHOLE), 0.0)
         spread, top = np.ptp(distance, axis=1), distance.argmax(axis=1)
         self.slopes = np.full(logits.shape[1], whole)
         for k in np.unique(top):
-            own = top == k
-            outer = own & (spread >= weighted_quantile(spread[own], weight[rows][own], _OUTER))
-            end = [one[outer] for one in data]
-            self.slopes[k] = max(_slope(*end, prior=whole, precision=_END), 0.0)
+            in_class = top == k
+            outer = in_class & (
+                spread >= weighted_quantile(spread[in_class], weight[rows][in_class], _OUTER)
+            )
+            slope = _slope(distance[outer], log[outer], share[outer], prior=whole, precision=_END)
+            self.slopes[k] = max(slope, 0.0)
 
     @classmethod
     def of_forecasts(
@@ -81,20 +83,20 @@ class Continuation:
         """Learn from forecasts (n, K) and weights (n,), where `apply` maps forecasts."""
         limit = detection_limit(forecast)
         logits = log_forecast(forecast, limit)
-        found = cls(lambda z: apply(softmax(z, axis=1)), logits, weight, count)
-        found.limit = limit
-        return found
+        continuation = cls(lambda z: apply(softmax(z, axis=1)), logits, weight, count)
+        continuation.limit = limit
+        return continuation
 
     def __call__(
         self, apply: Callable[[np.ndarray], np.ndarray], forecast: np.ndarray
     ) -> np.ndarray:
         """The map `apply` of forecasts (n, K), continued."""
-        found = apply(forecast)
-        rows, near, more = self.beyond(log_forecast(forecast, self.limit))
+        mapped = apply(forecast)
+        rows, near, added = self.beyond(log_forecast(forecast, self.limit))
         if len(rows):
             with np.errstate(divide="ignore"):
-                found[rows] = softmax(np.log(apply(softmax(near, axis=1))) + more, axis=1)
-        return found
+                mapped[rows] = softmax(np.log(apply(softmax(near, axis=1))) + added, axis=1)
+        return mapped
 
     def beyond(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers of the rows beyond the reach, their z', and what is added to the logits there."""
@@ -109,15 +111,15 @@ class Continuation:
 
     def write_logits(self, add: Any, write: Callable[[int], int], x: int) -> int:
         """Add the logits of the map of logits x, continued, where `write` adds those of the map."""
-        near, more, inside = self._write(add, x)
-        return add("sum", write(_either(add, inside, x, add("log_softmax", near))), more)
+        near, added, inside = self._write(add, x)
+        return add("sum", write(_either(add, inside, x, add("log_softmax", near))), added)
 
     def write_forecasts(self, add: Any, write: Callable[[int], int], x: int) -> int:
         """Add the map of the forecasts x, continued, where `write` adds the map."""
-        near, more, inside = self._write(add, add.log(x, self.limit))
+        near, added, inside = self._write(add, add.log(x, self.limit))
         mapped = write(_either(add, inside, x, add("softmax", near)))
         log = add("log", mapped, least=_SMALLEST, far=-1e300)
-        return add("softmax", add("sum", log, more))
+        return add("softmax", add("sum", log, added))
 
     def _write(self, add, x):
         """Add z', what is added to the logits of the map, and 1 up to the reach, else 0."""
@@ -129,8 +131,8 @@ class Continuation:
             ends = {"breaks": [low, np.nextafter(high, np.inf)]}
             inside = add("curve", odds, **ends, coef=[[0], [1], [0]])
             both = {"coef": [[0, 1]]}
-            more = add("curve", odds, breaks=[low, high], coef=beyond)
-            return add("matrix", near, **both), add("matrix", more, **both), inside
+            added = add("curve", odds, breaks=[low, high], coef=beyond)
+            return add("matrix", near, **both), add("matrix", added, **both), inside
         mean = np.full((n_classes, n_classes), 1 / n_classes)
         distance = add("scale", add("matrix", x, coef=np.eye(n_classes) - mean), shift=-self.centre)
         ends = []
@@ -144,21 +146,22 @@ class Continuation:
         both = add("columns", add("scale", over, factor=0.0, shift=self.reach), over)
         whole = add("scale", both, factor=0.0, shift=[1.0, 0.0])
         parts = add("normalise", both, whole)
-        share, rest = (add("matrix", parts, coef=[[1 - k], [k]]) for k in (0, 1))
+        share, excess = (add("matrix", parts, coef=[[1 - k], [k]]) for k in (0, 1))
         near = add("scale", add("product", share, distance), shift=self.centre)
-        own = add("matrix", add("top", distance, tolerance=0.0), coef=self.slopes[:, None])
-        return near, add("product", add("product", rest, own), distance), inside
+        slopes = add("matrix", add("top", distance, tolerance=0.0), coef=self.slopes[:, None])
+        return near, add("product", add("product", excess, slopes), distance), inside
 
 
-def _either(add, inside, x, other):
-    """Add x where `inside` is 1, and other values where it is 0."""
+def _either(add, inside, x, otherwise):
+    """Add x where `inside` is 1, and otherwise other values."""
     outside = add("scale", inside, factor=-1.0, shift=1.0)
-    return add("sum", add("product", inside, x), add("product", outside, other))
+    return add("sum", add("product", inside, x), add("product", outside, otherwise))
 
 
 def _slope(distance, log, weight, *, prior, precision):
     """Weighted regression of the logits of the map (n, K) on distances, with a normal prior."""
     total = max(weight.sum(), np.finfo(np.float64).tiny)
     x, y = distance - weight @ distance / total, log - weight @ log / total
-    both, square = (weight @ np.einsum("ik,ik->i", x, one) for one in (y, x))
-    return float((both + precision * prior) / (square + precision))
+    product = weight @ np.einsum("ik,ik->i", x, y)
+    square = weight @ np.einsum("ik,ik->i", x, x)
+    return float((product + precision * prior) / (square + precision))

@@ -1,10 +1,10 @@
-r"""Parametric maps of the logits: affine maps, binary maps and diagonal maps.
+r"""The link protocol, a parametric map of logits into logits, and its binary and diagonal maps.
 
-Affine maps (`VectorMap`, `MatrixMap`, `DirichletMap`) are written as one common slope plus
-deviations, :math:`W = \beta I + M`. *Structured* shrinkage shrinks the deviations and the biases
-towards zero and leaves the temperature free. With few samples the fit is close to temperature
-scaling. With many samples the shrinkage has no effect. The stiffness of a parameter is its mean
-squared effect on a logit; for a slope it is the mean square of the logits that it multiplies.
+A link maps the logits :math:`z = \log s` of a forecast s to the forecast
+:math:`softmax(f_\theta(z))`. It declares its starting point (the identity map), the map, and the
+vector-Jacobian product that turns a cotangent of its output into a gradient in its parameters.
+`Link` is the base class and `fit_link` the common optimiser, a quasi-Newton method, under any
+proper score.
 
 Binary maps (`PlattMap`, `BetaMap`, `QuadraticMap`) are for problems of two columns (rest, class).
 They take the logits :math:`(\log s_0, \log s_1)` and return :math:`(0, \ell)`.
@@ -20,188 +20,157 @@ rule. Outside the range of the fitted logits g is linear.
 
 from __future__ import annotations
 
-from math import isqrt
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import minimize
 
-from skcalib.links._base import Link
+from skcalib._util.records import Record
+
+if TYPE_CHECKING:
+    from skcalib.scores import ProperScore
 
 
-class Affine(Link):
-    """Base class of affine maps, linear in features of each class; theta[0] is the common slope."""
+class Link:
+    """Base class: implement `start`, `apply` and `vjp`; declare what the map preserves.
 
-    #: Mean square of the logits, weighted by s (1 - s) and unweighted.
-    sizes_: tuple[float, ...] = (1.0, 1.0)
+    See Also
+    --------
+    skcalib.testing.check_link : Checks the laws of links.
+    """
 
     def prepare(self, logits: np.ndarray) -> Self:
-        square = np.square(logits)
-        forecast = np.exp(logits - logits.max(axis=1, keepdims=True))
-        forecast /= forecast.sum(axis=1, keepdims=True)
-        spread = forecast * (1 - forecast)
-        total = spread.sum()
-        sizes = np.sum(spread * square) / total if total > 0 else 0.0, square.mean()
-        self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in sizes)
+        """Prepare data-dependent parts of the map, such as knots; return self."""
         return self
 
-    def features(self, logits: np.ndarray) -> np.ndarray:
-        """Features (K, q, n) of the classes of logits (K, n); (1, q, n) if they are the same."""
+    def start(self, n_classes: int) -> np.ndarray:
+        """Parameters of the identity map, shape (P,)."""
         raise NotImplementedError
 
-    def places(self, n_classes: int) -> np.ndarray:
-        """Places (K, q) in theta of the coefficients of these features; the last are biases."""
+    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """Logits (n, K) -> logits (n, K)."""
         raise NotImplementedError
 
-    def diagonal(self, n_classes: int) -> np.ndarray:
-        """Places (K,) of the deviations from the common slope."""
+    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
+        """Gradient in theta of the sum of cotangent * apply(theta, logits), shape (P,)."""
         raise NotImplementedError
 
-    def balanced(self, n_classes: int) -> list[np.ndarray]:
-        """Places of parameters that change together without any effect, but for a common slope."""
-        shared = self.places(n_classes).T
-        return [self.diagonal(n_classes), *shared]
+    def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
+        """Pairs (low, high) for each parameter, or None."""
+        return None
 
-    def n_classes(self, n_parameters: int) -> int:
-        """K of the length of theta."""
-        raise NotImplementedError
+    def stiffness(self, n_classes: int) -> np.ndarray:
+        """Relative strength of the shrinkage of each parameter towards `start`, shape (P,).
 
-    def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
-        """The whole matrix W."""
-        raise NotImplementedError
-
-    def continues(self, theta: np.ndarray, n_classes: int) -> bool:
-        """Whether no class becomes less likely, relative to another, as its own logit rises.
-
-        A map that is this for minus the logits continues, too.
+        In units of the mean squared effect of the parameter on a logit; 0 leaves it free.
         """
-        matrix = self.matrix(theta, n_classes)
-        steps = np.diag(matrix) - matrix
-        return bool(np.all(steps >= 0) or np.all(steps <= 0))
-
-    def tempered(self, n_classes: int, beta: float) -> np.ndarray:
-        """Parameters of temperature scaling with the inverse temperature beta."""
-        theta = self.start(n_classes)
-        theta[0] = beta
-        return theta
-
-
-class VectorMap(Affine):
-    """z_k -> (beta + delta_k) z_k + b_k; theta = (beta, delta, b)."""
-
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.append(1.0, np.zeros(2 * n_classes))
-
-    def features(self, logits: np.ndarray) -> np.ndarray:
-        return np.stack([logits, np.ones_like(logits)], axis=1)
-
-    def places(self, n_classes: int) -> np.ndarray:
-        return np.arange(1, 2 * n_classes + 1).reshape(2, n_classes).T
-
-    def diagonal(self, n_classes: int) -> np.ndarray:
-        return np.arange(1, n_classes + 1)
-
-    def balanced(self, n_classes: int) -> list[np.ndarray]:
-        return [*self.places(n_classes).T]
-
-    def n_classes(self, n_parameters: int) -> int:
-        return (n_parameters - 1) // 2
-
-    def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
-        return np.diag(theta[0] + theta[1 : 1 + n_classes])
-
-    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        delta, bias = np.split(theta[1:], 2)
-        return (theta[0] + delta) * logits + bias
-
-    def _write(self, add, theta, x):
-        delta, bias = np.split(theta[1:], 2)
-        return add("scale", x, factor=theta[0] + delta, shift=bias)
-
-    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
-        by_class = np.sum(cotangent * logits, axis=0)
-        return np.concatenate([[by_class.sum()], by_class, cotangent.sum(axis=0)])
-
-    def stiffness(self, n_classes: int) -> np.ndarray:
-        return np.repeat([0.0, self.sizes_[0], 1.0], [1, n_classes, n_classes])
+        return np.zeros(len(self.start(n_classes)))
 
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
-        # Slopes of one sign: if the outputs shift by one constant, all logits move in the same
-        # direction, and two different forecasts cannot both sum to one.
-        slopes = theta[0] + theta[1 : 1 + n_classes]
-        return bool(np.all(slopes > 0) or np.all(slopes < 0))
+        """Whether different forecasts remain different."""
+        return False
 
     def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
-        deviations = theta[1:].reshape(2, n_classes)
-        return bool(theta[0] + deviations[0, 0] > 0 and np.all(np.ptp(deviations, axis=1) == 0))
+        """Whether the order of the classes in each row is kept."""
+        return False
 
 
-class MatrixMap(Affine):
-    """z -> (beta I + M) z + b; theta = (beta, M by rows, b)."""
+@dataclass(frozen=True)
+class LinkFit(Record):
+    """Result of `fit_link`."""
 
-    #: Relative strength of the shrinkage of the diagonal, of the rest of the matrix, and of biases.
-    strengths = (1.0, 10.0, 1.0)
+    theta: np.ndarray
+    n_iter: int
+    converged: bool
+    message: str
 
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.append(1.0, np.zeros(n_classes * (n_classes + 1)))
-
-    def features(self, logits: np.ndarray) -> np.ndarray:
-        return np.vstack([logits, np.ones(logits.shape[1])])[None]
-
-    def places(self, n_classes: int) -> np.ndarray:
-        places = np.arange(1, n_classes * (n_classes + 1) + 1)
-        slopes, biases = np.split(places, [n_classes**2])
-        return np.column_stack([slopes.reshape(n_classes, n_classes), biases])
-
-    def diagonal(self, n_classes: int) -> np.ndarray:
-        return np.arange(n_classes) * (n_classes + 1) + 1
-
-    def n_classes(self, n_parameters: int) -> int:
-        return isqrt(n_parameters - 1)  # K (K + 1) is between two squares
-
-    def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
-        deviation = theta[1 : 1 + n_classes**2].reshape(n_classes, n_classes)
-        return theta[0] * np.eye(n_classes) + deviation
-
-    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        n_classes = logits.shape[1]
-        return logits @ self.matrix(theta, n_classes).T + theta[1 + n_classes**2 :]
-
-    def _write(self, add, theta, x):
-        n_classes = self.n_classes(len(theta))
-        x = add("matrix", x, coef=self.matrix(theta, n_classes).T)
-        return add("scale", x, shift=theta[1 + n_classes**2 :])
-
-    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
-        slopes = cotangent.T @ logits
-        return np.concatenate([[np.trace(slopes)], slopes.ravel(), cotangent.sum(axis=0)])
-
-    def stiffness(self, n_classes: int) -> np.ndarray:
-        diagonal, rest, bias = self.strengths
-        matrix = np.full((n_classes, n_classes), rest * self.sizes_[1])
-        np.fill_diagonal(matrix, diagonal * self.sizes_[0])
-        return np.concatenate([[0.0], matrix.ravel(), np.full(n_classes, bias)])
-
-    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
-        # The outputs shift by one constant only along W^-1 1. Two forecasts that sum to one cannot
-        # differ by such a step if all its components have one sign.
-        matrix = self.matrix(theta, n_classes)
-        if np.linalg.matrix_rank(matrix) < n_classes:
-            return False
-        direction = np.linalg.solve(matrix, np.ones(n_classes))
-        return bool(np.all(direction > 0) or np.all(direction < 0))
-
-    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
-        deviation = theta[1 : 1 + n_classes**2].reshape(n_classes, n_classes)
-        bias = theta[1 + n_classes**2 :]
-        alike = np.ptp(bias) == 0 and np.all(deviation == np.diag(np.diag(deviation)))
-        slopes = theta[0] + np.diag(deviation)
-        return bool(alike and np.ptp(slopes) == 0 and slopes[0] > 0)
+    _rows = ("theta",)
+    _beside = ("n_iter", "converged", "message")
 
 
-class DirichletMap(MatrixMap):
-    """As `MatrixMap`; only off-diagonal entries and biases are shrunk (ODIR)."""
+def fit_link(
+    link: Link,
+    score: ProperScore,
+    logits: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    *,
+    shrinkage: float = 0.0,
+    start: np.ndarray | None = None,
+    max_iter: int = 1000,
+    tolerance: float = 1e-9,
+    rounding: float = 1e-13,
+    n_samples: int | None = None,
+) -> LinkFit:
+    r"""Minimise the mean loss plus :math:`\frac{\lambda}{2n} \sum_p c_p (\theta_p - start_p)^2`.
 
-    strengths = (0.0, 1.0, 1.0)
+    Parameters
+    ----------
+    link : Link
+        The map, prepared.
+    score : ProperScore
+        Its `logit_loss` is minimised.
+    logits, target : array of shape (n, K)
+        Calibration set.
+    weight : array of shape (n,)
+        Positive weights.
+    shrinkage : float, default=0.0
+        Strength lambda, in samples; c_p is the link's `stiffness`.
+    start : array, default=None
+        First parameters; the identity map by default.
+    max_iter : int, default=1000
+        Maximum number of iterations.
+    tolerance : float, default=1e-9
+        Stop where no component of the gradient is larger, with parameters in units of the inverse
+        root of their stiffness.
+    rounding : float, default=1e-13
+        Stop where a step lowers the value by less than this share of it.
+    n_samples : int, default=None
+        Number n of samples, where a row stands for several; by default the number of rows.
+
+    Returns
+    -------
+    LinkFit
+        The best parameters found, never worse than `start`.
+    """
+    n_classes = logits.shape[1]
+    identity = link.start(n_classes)
+    first = identity if start is None else np.asarray(start, dtype=np.float64)
+    share = weight / weight.sum()
+    stiffness = link.stiffness(n_classes)
+    pull = shrinkage * stiffness / (len(logits) if n_samples is None else n_samples)
+    # Stiffness measures the effect of a parameter on a logit: these units make effects comparable.
+    free = np.max(stiffness, initial=0.0) or 1.0
+    unit = 1 / np.sqrt(np.where(stiffness > 0, stiffness, free))
+    bounds = link.bounds(n_classes)
+    if bounds is not None:
+        ends = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
+        bounds = np.array(ends) / unit[:, None]
+
+    def objective(scaled):
+        theta = scaled * unit
+        loss, slope = score.logit_loss(target, link.apply(theta, logits))
+        value = share @ loss + 0.5 * pull @ (theta - identity) ** 2
+        gradient = link.vjp(theta, logits, share[:, None] * slope) + pull * (theta - identity)
+        return value, gradient * unit
+
+    optimum = minimize(
+        objective,
+        first / unit,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tolerance, "ftol": rounding},
+    )
+    theta = optimum.x * unit if optimum.fun <= objective(first / unit)[0] else first
+
+    # The line search also stops where rounding exceeds the last decrease: this is an optimum too.
+    downhill = (
+        optimum.x - optimum.jac if bounds is None else np.clip(optimum.x - optimum.jac, *bounds.T)
+    )
+    converged = bool(optimum.success or np.abs(downhill - optimum.x).max() < 1e-4)
+    return LinkFit(theta, int(optimum.nit), converged, str(optimum.message))
 
 
 # --- Binary maps ----------------------------------------------------------------------------------
@@ -398,6 +367,17 @@ class MonotonePieces(_Diagonal):
         return gradient
 
 
+class _Layers(NamedTuple):
+    """Weights w and biases b of the two hidden layers and the last."""
+
+    w1: np.ndarray
+    b1: np.ndarray
+    w2: np.ndarray
+    b2: np.ndarray
+    w3: np.ndarray
+    b3: np.ndarray
+
+
 class MonotoneNetwork(_Diagonal):
     """g' = exp(network), where the network has one input, the logit, and two hidden layers.
 
@@ -456,10 +436,10 @@ class MonotoneNetwork(_Diagonal):
         to_slope[1:] += above[1:] * step
         to_slope[:-1] += above[1:] * step
         _, slope, (a1, a2) = self._heights(theta)
-        _, _, w2, _, w3, _ = self._unpack(theta)
+        layers = self._unpack(theta)
         d3 = (to_slope * slope)[:, None]
-        d2 = d3 * w3 * (1 - a2**2)
-        d1 = (d2 @ w2.T) * (1 - a1**2)
+        d2 = d3 * layers.w3 * (1 - a2**2)
+        d1 = (d2 @ layers.w2.T) * (1 - a1**2)
         parts = [self._inputs.T @ d1, d1.sum(0), a1.T @ d2, d2.sum(0), a2.T @ d3, d3.sum(0)]
         return np.concatenate([part.ravel() for part in parts])
 
@@ -467,7 +447,7 @@ class MonotoneNetwork(_Diagonal):
         h = self.hidden
         sizes = np.cumsum([h, h, h * h, h, h])
         w1, b1, w2, b2, w3, b3 = np.split(theta, sizes)
-        return w1, b1, w2.reshape(h, h), b2, w3, b3
+        return _Layers(w1, b1, w2.reshape(h, h), b2, w3, b3)
 
     def _heights(self, theta):
         w1, b1, w2, b2, w3, b3 = self._unpack(theta)

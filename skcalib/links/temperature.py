@@ -20,14 +20,9 @@ from scipy.stats import chi2
 
 from skcalib._util.validation import mean_one
 from skcalib.data.labels import labels_or_shares
-from skcalib.links._base import (
-    Link,
-    LinkFit,
-    LogRows,
-    likelihood_tolerance,
-    minimise_convex,
-    row_blocks,
-)
+from skcalib.links.logits import LogRows
+from skcalib.links.maps import Link, LinkFit
+from skcalib.links.newton import likelihood_tolerance, minimise_convex, row_blocks
 
 _SUBSAMPLE = 2000  # rows of the warm start
 _MOST_PASSES = 100
@@ -214,19 +209,19 @@ def fit_bias_corrected(
     n_classes = len(sums.counts)
     if n_classes == 2:
         return _maximise(sums, np.full(2, _WEAK_PRIOR))
-    found = _maximise(sums, np.full(n_classes, np.inf))
-    mass, noise, information = sums.totals(found.theta)
+    slope_only = _maximise(sums, np.full(n_classes, np.inf))
+    mass, noise, information = sums.totals(slope_only.theta)
     excess = sums.counts - mass
     # Each ratio has mean one, and the totals sum to zero: K - 1 of them are free.
     ratios = excess**2 / np.maximum(noise, np.finfo(np.float64).tiny)
     statistic = np.sum(ratios) * (n_classes - 1) / n_classes
     rejects = chi2.sf(statistic, n_classes - 1) < _BIAS_LEVEL  # a single class: nan, so False
     if not rejects:
-        return found
+        return slope_only
     # Under b ~ N(0, tau^2) the class totals have E[excess^2] = noise + (information tau)^2.
     variance = np.sum(excess**2 - noise) / np.sum(information**2)
     precision = 1 / variance if variance > 0 else np.inf
-    return _maximise(sums, np.full(n_classes, max(precision, _WEAK_PRIOR)), found.theta[0])
+    return _maximise(sums, np.full(n_classes, max(precision, _WEAK_PRIOR)), slope_only.theta[0])
 
 
 def _maximise(sums, precision, beta=1.0):
@@ -247,10 +242,10 @@ def _maximise(sums, precision, beta=1.0):
 
     # The last step is not evaluated: the tolerance is well above the rounding errors of the sum.
     tolerance = likelihood_tolerance(sums.counts.sum())
-    found = minimise_convex(value, slopes, start, tolerance=tolerance)
+    minimum = minimise_convex(value, slopes, start, tolerance=tolerance)
     theta = np.zeros(1 + len(free))
-    theta[0], theta[1:][free] = found.refined[0] / sums.spread, found.refined[1:]
-    return LinkFit(theta, found.n_iter, found.converged, "")
+    theta[0], theta[1:][free] = minimum.refined[0] / sums.spread, minimum.refined[1:]
+    return LinkFit(theta, minimum.n_iter, minimum.converged, "")
 
 
 class _BiasedSums:
@@ -275,14 +270,16 @@ class _BiasedSums:
             self.counts = weight @ hit
         else:
             self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
-        self._blocks = _sample_blocks(*self._feature.shape)
+        n_classes, n_samples = self._feature.shape
+        size = max(_CACHED // n_classes, 64)
+        self._blocks = [slice(start, start + size) for start in range(0, n_samples, size)]
 
     def value(self, parameters, free):
         """Minus the log likelihood, and what `slopes` reuses.
 
         The parameters are the slope in units of the spread and the biases of the classes `free`.
         """
-        fit, kept = 0.0, []
+        fit, by_block = 0.0, []
         for rows in self._blocks:
             p = parameters[0] * self._feature[:, rows]
             if free.any():
@@ -293,8 +290,8 @@ class _BiasedSums:
             total = p.sum(axis=0)
             p /= total
             fit -= self._weight[rows] @ (log_hit - np.log(total))
-            kept.append(p)
-        return fit, kept
+            by_block.append(p)
+        return fit, by_block
 
     def slopes(self, free, state):
         """Gradient and Hessian of minus the log likelihood."""
@@ -326,9 +323,9 @@ class _BiasedSums:
 
     def totals(self, theta):
         """Expected class totals, their variances and their information, without biases."""
-        _, kept = self.value(theta[:1] * self.spread, np.zeros(len(self.counts), dtype=bool))
+        _, by_block = self.value(theta[:1] * self.spread, np.zeros(len(self.counts), dtype=bool))
         mass, noise, information = np.zeros((3, len(self.counts)))
-        for rows, p in zip(self._blocks, kept, strict=True):
+        for rows, p in zip(self._blocks, by_block, strict=True):
             w, variance = self._weight[rows], p * (1 - p)
             mass += p @ w
             noise += ((self._hit[rows].T - p) ** 2 if self._soft else variance) @ w**2
@@ -336,18 +333,12 @@ class _BiasedSums:
         return mass, noise, information
 
 
-def _products(kept, root_weight):
+def _products(by_block, root_weight):
     """Sum over the samples of weight times p p', from the blocks of p, as a symmetric product."""
-    n_classes, found, start = len(kept[0]), 0.0, 0
-    at_once = max(1, n_classes // kept[0].shape[1])  # about as many columns as rows, for BLAS
-    for first in range(0, len(kept), at_once):
-        p = np.concatenate(kept[first : first + at_once], axis=1)
+    n_classes, total, start = len(by_block[0]), 0.0, 0
+    at_once = max(1, n_classes // by_block[0].shape[1])  # about as many columns as rows, for BLAS
+    for first in range(0, len(by_block), at_once):
+        p = np.concatenate(by_block[first : first + at_once], axis=1)
         p *= root_weight[start : start + p.shape[1]]
-        found, start = found + p @ p.T, start + p.shape[1]
-    return found
-
-
-def _sample_blocks(n_classes, n_samples):
-    """Slices of the samples whose arrays fit into the cache of a processor."""
-    size = max(_CACHED // n_classes, 64)
-    return [slice(start, start + size) for start in range(0, n_samples, size)]
+        total, start = total + p @ p.T, start + p.shape[1]
+    return total

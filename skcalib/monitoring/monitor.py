@@ -4,40 +4,218 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Literal, Self
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.packing import plain, require, require_arrays
+from skcalib._util.packing import bytes_array, plain, require, require_arrays
 from skcalib._util.parameters import completes_docstrings
+from skcalib._util.records import Record, frame_of
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
-from skcalib.data.class_columns import ColumnNames
-from skcalib.data.notions import Auto, NotionLike, refuse_multilabel
+from skcalib.data.notions import Auto, NotionLike
 from skcalib.grouping import calibration_by_group
-from skcalib.grouping._named_groups import MOST_GROUPS
+from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
-from skcalib.monitoring._records import ALARM_FORM, Alarm, Window, alarm_of, windows_frame
-from skcalib.monitoring._state import StreamEstimator, write_state
-from skcalib.monitoring._streams import (
-    check_alpha,
-    check_stream,
-    check_unchanged,
-    event_terms,
-    keep_points,
-    kept_on_error,
-    one_at_a_time,
-)
+from skcalib.monitoring.sequential import BLOCK, StreamEstimator, one_at_a_time
+from skcalib.monitoring.streams import Evidence, event_terms
 from skcalib.sketches.sketch import ForecastSketch
+from skcalib.stats.means import MeanInterval, mean_interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_BLOCK = 4096  # samples at a time
 _GONE = 4  # delays of an alarm without another one, after which its change is gone
+
+
+@dataclass(frozen=True)
+class Window(Record):
+    """Consecutive samples of a stream.
+
+    `to_frame` has one row: the fields but `sketch`, and `difference` with its 95 % interval.
+
+    Attributes
+    ----------
+    first, last : int
+        Numbers of the samples, from 1.
+    weight : float
+        Sum of their weights.
+    mean_predicted, observed : float
+        Mean forecast and frequency of the event. For several classes the event is that the top
+        label is right.
+    sketch : ForecastSketch
+        Their forecasts and labels.
+
+    See Also
+    --------
+    skcalib.CalibrationMonitor : Has the windows.
+    skcalib.compare_windows : Differences of two windows.
+    """
+
+    first: int
+    last: int
+    weight: float
+    mean_predicted: float
+    observed: float
+    sketch: ForecastSketch
+
+    _intervals = ("difference",)
+
+    def _columns(self):
+        return _columns_of([self])
+
+    def difference(self, confidence_level: float = 0.95) -> MeanInterval:
+        """Observed frequency minus mean forecast, with an interval for this window alone.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Level of the interval.
+
+        Returns
+        -------
+        MeanInterval
+            Student's interval of the mean of label minus forecast.
+        """
+        (rows,) = self.sketch.scored()
+        residual = rows.event - rows.score
+        return mean_interval(residual, rows.weight, confidence_level, square=rows.square)
+
+
+def _columns_of(windows):
+    names = ("first", "last", "weight", "mean_predicted", "observed")
+    columns = {name: [getattr(window, name) for window in windows] for name in names}
+    return {**columns, "difference": [window.difference() for window in windows]}
+
+
+@dataclass(frozen=True)
+class Alarm(Record):
+    """An alarm of a `CalibrationMonitor`.
+
+    `to_frame` has one row: ``at``, ``since``, ``log_statistic``, ``groups`` and ``n_groups``; of
+    the evidence ``event``, ``direction``, ``low``, ``high``, ``difference`` and
+    ``evidence_since``; ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
+    ``observed_after``; ``before_first`` and ``groups_first``. Missing values are None.
+
+    Attributes
+    ----------
+    at : int
+        Number of samples at the alarm.
+    since : int
+        Number of samples after which the evidence for the leading alternative began to grow: an
+        estimate of where the change began.
+    log_statistic : float
+        Logarithm of the statistic at the alarm.
+    evidence : Evidence or None
+        Description of the change; None with a kernel.
+    before : tuple of two floats, or None
+        Mean forecast and frequency of the event of `evidence` in the samples from `before_first` to
+        `since`; None if there is none. With a kernel the event is the positive class or, for
+        several classes, that the top label is right.
+    after : tuple of two floats
+        The same in the samples from ``since + 1`` to `at`.
+    before_first : int
+        Number of the first sample of `before`: the one after the sum last started again, or 1.
+    groups : tuple of str
+        Groups whose frequency differs significantly from their mean forecast, at a false discovery
+        rate of .05, in the samples from `groups_first` to `at`.
+    n_groups : int
+        Number of groups that were compared.
+    groups_first : int
+        Number of the first sample of the groups. Groups are compared in the windows that begin
+        after the change, and in the current one, which may begin before it.
+
+    See Also
+    --------
+    skcalib.displays.MonitorDisplay : Draws them.
+    """
+
+    at: int
+    since: int
+    log_statistic: float
+    evidence: Evidence | None
+    before: tuple[float, float] | None
+    after: tuple[float, float]
+    before_first: int
+    groups: tuple[str, ...]
+    n_groups: int
+    groups_first: int
+
+    def is_opposite(self, other: Alarm) -> bool:
+        """Whether the same event errs in the opposite direction: too high after too low, say."""
+        mine, theirs = self.evidence, other.evidence
+        if mine is None or theirs is None or mine.event != theirs.event:
+            return False
+        directions = {mine.direction, theirs.direction}
+        return directions in ({"too_high", "too_low"}, {"too_extreme", "too_moderate"})
+
+    def _columns(self):
+        columns = {name: [getattr(self, name)] for name in ("at", "since", "log_statistic")}
+        for name in ("event", "direction", "low", "high", "difference"):
+            columns[name] = [getattr(self.evidence, name, None)]
+        columns["evidence_since"] = [getattr(self.evidence, "since", None)]
+        for name in ("before", "after"):
+            predicted, observed = getattr(self, name) or (None, None)
+            columns[f"mean_predicted_{name}"], columns[f"observed_{name}"] = [predicted], [observed]
+        for name in ("groups", "n_groups", "before_first", "groups_first"):
+            columns[name] = [getattr(self, name)]
+        return columns
+
+    def __str__(self) -> str:
+        said = [f"Alarm at sample {self.at:,}."]
+        if self.evidence is not None:
+            said.append(str(self.evidence))
+        (q, z), rows = self.after, f"(samples {self.since + 1:,} to {self.at:,})"
+        n_before = self.since - self.before_first + 1
+        if self.before is not None and n_before >= _FEWEST:
+            p, y = self.before
+            said.append(
+                f"Before (samples {self.before_first:,} to {self.since:,}), mean forecast {p:.3f} "
+                f"and observed {y:.3f}; after {rows}, {q:.3f} and {z:.3f}."
+            )
+        else:
+            said.append(f"After {rows}, mean forecast {q:.3f} and observed {z:.3f}.")
+            if self.before is not None:
+                samples = "one sample" if n_before == 1 else f"{n_before} samples"
+                said.append(f"Only {samples} before.")
+        if self.groups:
+            said.append(
+                f"In samples {self.groups_first:,} to {self.at:,}, observed differs from forecast "
+                f"in {len(self.groups)} of {self.n_groups} groups (false discovery rate .05): "
+                f"{', '.join(self.groups)}."
+            )
+        return " ".join(said)
+
+
+_FEWEST = 20  # samples whose means are told
+_NUMBERS = {"low": float, "high": float, "difference": float}
+#: Fields of an alarm in JSON.
+_ALARM_FORM = {
+    **dict.fromkeys(("at", "since", "n_groups", "before_first", "groups_first"), int),
+    "log_statistic": float,
+    "evidence": (None, {"event": str, "direction": str, "since": int, **_NUMBERS}),
+    "before": (None, [float]),
+    "after": [float],
+    "groups": [str],
+}
+
+
+def _alarm_of(record: dict[str, Any], log_statistic: float) -> Alarm:
+    """An alarm from its fields in JSON."""
+    fields = dict(record, log_statistic=log_statistic, groups=tuple(record["groups"]))
+    for name in ("before", "after"):
+        fields[name] = None if fields[name] is None else tuple(fields[name])
+    if fields["evidence"] is not None:
+        fields["evidence"] = Evidence(**fields["evidence"])
+    alarm = Alarm(**fields)
+    str(alarm)  # raises for an unknown direction, and for other numbers before and after
+    return alarm
+
+
+# --- The monitor ----------------------------------------------------------------------------------
 
 
 @completes_docstrings
@@ -96,7 +274,7 @@ class CalibrationMonitor(StreamEstimator):
 
     See Also
     --------
-    MonitorDisplay : The statistic, the alarms and the windows as a figure.
+    skcalib.displays.MonitorDisplay : The statistic, the alarms and the windows as a figure.
     compare_windows : Differences between two windows, such as those of ``windows_``.
     expected_performance : Expected performance before the labels arrive.
 
@@ -136,10 +314,11 @@ class CalibrationMonitor(StreamEstimator):
     too_high True
     """
 
-    _version = 5
+    sources_: list[str]
+    _value = "log_statistic_"
     _form = {  # noqa: RUF012
         "n_alarms": int,
-        "alarms": [ALARM_FORM],
+        "alarms": [_ALARM_FORM],
         "windows": [[float]],
         "in_window": int,
         "same_until": int,
@@ -223,33 +402,24 @@ class CalibrationMonitor(StreamEstimator):
             labels or a single column of forecasts of another name than before, and parameters
             changed since the first sample. Then none of the samples is added.
         """
-        check_alpha(self.alpha)
-        refuse_multilabel(self.notion, type(self).__name__)
         size = check_count(self.window, "window")
         check_count(self.n_windows, "n_windows")
-        known = getattr(self, "classes_", None)
-        if known is not None:
-            check_unchanged(self, self._fitted_parameters)
+        check_indices(y_true=y_true, by=by)  # `check_problem` compares the others
+        problem, weight, names = self._read_samples(y_true, y_proba, sample_weight)
         source = plain(source, "source")
         if source is not None and source in getattr(self, "sources_", []):
             raise ValueError(f"The samples of {source!r} have been added before: leave them out.")
-        check_indices(y_true=y_true, by=by)  # check_stream compares the others
-        problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
         by = _groups(by, sample_weight, len(problem.weight))
-        names = ColumnNames.known_of(self).joined(ColumnNames.of(y_true, y_proba), problem.classes)
-        with kept_on_error(self):
-            if known is None:
-                self._start(problem.classes)
-            names.store(self)
+        with self._adding(problem.classes, names):
             start = 0
             while start < len(problem.weight):
-                room = min(_BLOCK, size - self._in_window)
+                room = min(BLOCK, size - self._in_window)
                 rows = slice(start, min(start + room, len(problem.weight)))
                 start = rows.stop
-                own = None if weight is None else weight[rows]
-                self._add(problem.take(rows), own, None if by is None else by[rows])
+                part_weight = None if weight is None else weight[rows]
+                self._add(problem.take(rows), part_weight, None if by is None else by[rows])
             if source is not None:
-                self._add_source(source)
+                self.sources_ = [*self.sources_, source]
         return self
 
     def summary(self) -> str:
@@ -261,7 +431,11 @@ class CalibrationMonitor(StreamEstimator):
             A line of text. For several alarms it gives the first one kept and the last.
         """
         check_is_fitted(self, "classes_")
-        said = f"{self.n_samples_seen_:,} samples, statistic {_number(self.log_statistic_)} "
+        statistic = f"{np.exp(min(self.log_statistic_, 20)):,.3g}"
+        if self.log_statistic_ > 20:  # 5e8
+            power = self.log_statistic_ / np.log(10)
+            statistic = "infinity" if np.isinf(power) else f"10^{power:.0f}"
+        said = f"{self.n_samples_seen_:,} samples, statistic {statistic} "
         said += f"(alarm at {1 / float(self.alpha):,.6g}), "
         if not self.n_alarms_:
             return f"{said}no alarm."
@@ -272,46 +446,10 @@ class CalibrationMonitor(StreamEstimator):
             when = f"the first at sample {first.at:,}, {when}"
         return f"{said}{', ' if when else '. '}{when}{last}"
 
-    @one_at_a_time
-    def to_bytes(self) -> bytes:
-        """The state as bytes, for `from_bytes`; contains no pickle.
-
-        Returns
-        -------
-        bytes
-            The text ``skcalib-CalibrationMonitor``, a header in JSON, arrays, sketches and a check
-            sum; :ref:`formats` defines all of them.
-        """
-        check_is_fitted(self, "classes_")
-        arrays: dict[str, np.ndarray] = {f"start.{k}": one for k, one in enumerate(self._starts)}
-        known = [self.log_statistic_, *(one.log_statistic for one in self.alarms_)]
-        arrays["statistic"], arrays["current"] = np.array(known), self._current
-        arrays["total"] = self._total
-        arrays |= {f"lowest.{k}": one for k, one in enumerate(self._lowest)}
-        blobs = [one.sketch.to_bytes() for one in self.windows_]
-        if self._in_window:
-            blobs.append(self._sketch.to_bytes())
-        header = {
-            "n_alarms": self.n_alarms_,
-            "alarms": [asdict(replace(one, log_statistic=0.0)) for one in self.alarms_],
-            "windows": [
-                [one.first, one.last, one.weight, one.mean_predicted, one.observed]
-                for one in self.windows_
-            ],
-            "in_window": self._in_window,
-            "same_until": self._same_until,
-            "restarted": self._restarted,
-            "sources": self.sources_,
-        }
-        return write_state(self, header, arrays, blobs)
-
     @property
     def path_(self) -> np.ndarray:
         """Number of samples and log R, at no more than about 2,000 times."""
-        check_is_fitted(self, "classes_")
-        last = (self.n_samples_seen_, self.log_statistic_)
-        points = self._points if self._points[-1:] == [last] else [*self._points, last]
-        return np.array(points)
+        return np.array(self._path())
 
     def to_frame(self) -> DataFrame:
         """One row for each window of `windows_`; needs pandas.
@@ -324,16 +462,16 @@ class CalibrationMonitor(StreamEstimator):
             ``difference_low`` and ``difference_high``.
         """
         check_is_fitted(self, "classes_")
-        return windows_frame(self.windows_)
+        return frame_of(_columns_of(self.windows_), ["difference"])
 
     def _start(self, classes: np.ndarray) -> None:
         super()._start(classes)
         self._starts = [
-            np.full(len(one.alternatives.prior), -np.inf) for one in self._streams.streams
+            np.full(len(stream.alternatives.prior), -np.inf) for stream in self._streams.streams
         ]
         self.alarms_: list[Alarm] = []
         self.windows_: list[Window] = []
-        self.sources_: list[str] = []
+        self.sources_ = []
         self.n_alarms_ = self._same_until = 0  # samples up to which a change is that of an alarm
         self._empty_window()
         self._restart()
@@ -345,46 +483,71 @@ class CalibrationMonitor(StreamEstimator):
         """
         self._restarted = self.n_samples_seen_
         self._total = np.zeros((len(self._streams.streams), 3))
-        sizes = (len(one.alternatives.prior) for one in self._streams.streams)
-        self._lowest = [np.zeros((size, 3)) for size in sizes]
+        self._lowest = [np.zeros((len(starts), 3)) for starts in self._starts]
 
-    def _restore(self, own, arrays, blobs):
-        size, kept = check_count(self.window, "window"), check_count(self.n_windows, "n_windows")
-        alarms, windows = own["alarms"], own["windows"]
-        expected = {f"start.{k}": one for k, one in enumerate(self._starts)}
+    def _own_state(self):
+        log_statistics = [self.log_statistic_, *(alarm.log_statistic for alarm in self.alarms_)]
+        arrays = {"statistic": np.array(log_statistics), "current": self._current}
+        arrays["total"] = self._total
+        arrays |= {f"start.{k}": array for k, array in enumerate(self._starts)}
+        arrays |= {f"lowest.{k}": array for k, array in enumerate(self._lowest)}
+        sketches = [window.sketch for window in self.windows_]
+        if self._in_window:
+            sketches.append(self._sketch)
+        arrays |= {
+            f"sketch.{k}": bytes_array(sketch.to_bytes()) for k, sketch in enumerate(sketches)
+        }
+        header = {
+            "n_alarms": self.n_alarms_,
+            "alarms": [asdict(replace(alarm, log_statistic=0.0)) for alarm in self.alarms_],
+            "windows": [
+                [window.first, window.last, window.weight, window.mean_predicted, window.observed]
+                for window in self.windows_
+            ],
+            "in_window": self._in_window,
+            "same_until": self._same_until,
+            "restarted": self._restarted,
+            "sources": self.sources_,
+        }
+        return header, arrays
+
+    def _restore(self, header, arrays):
+        size = check_count(self.window, "window")
+        n_windows = check_count(self.n_windows, "n_windows")
+        alarms, windows = header["alarms"], header["windows"]
+        n_sketches = len(windows) + (header["in_window"] > 0)
+        require(header["in_window"] < size and len(windows) <= n_windows, "the number of windows")
+        sketches = [
+            ForecastSketch.from_bytes(arrays.pop(f"sketch.{k}").tobytes())
+            for k in range(n_sketches)
+        ]
+        expected = {f"start.{k}": array for k, array in enumerate(self._starts)}
+        expected |= {f"lowest.{k}": array for k, array in enumerate(self._lowest)}
         expected |= {"statistic": np.zeros(1 + len(alarms)), "current": self._current}
-        expected["total"] = self._total
-        expected |= {f"lowest.{k}": one for k, one in enumerate(self._lowest)}
-        require_arrays(arrays, expected)
-        self._current, self._in_window = arrays["current"], own["in_window"]
-        self._restarted, self._total = own["restarted"], arrays["total"]
+        require_arrays(arrays, {**expected, "total": self._total})
+        self._current, self._in_window = arrays["current"], header["in_window"]
+        self._restarted, self._total = header["restarted"], arrays["total"]
         self._lowest = [arrays[f"lowest.{k}"] for k in range(len(self._lowest))]
-        for one in (self._current, self._total, *self._lowest):
-            require(np.isfinite(one).all() and (one >= 0).all(), "the sums of windows")
+        for sums in (self._current, self._total, *self._lowest):
+            require(np.isfinite(sums).all() and (sums >= 0).all(), "the sums of windows")
         require(0 <= self._restarted <= self.n_samples_seen_, "the sums of windows")
-        self.n_alarms_, self._same_until = own["n_alarms"], own["same_until"]
-        require(len(alarms) == min(self.n_alarms_, kept), "the number of alarms")
+        self.n_alarms_, self._same_until = header["n_alarms"], header["same_until"]
+        require(len(alarms) == min(self.n_alarms_, n_windows), "the number of alarms")
         require(alarms or not self._same_until, "the number of alarms")
         self._starts = [arrays[f"start.{k}"] for k in range(len(self._starts))]
-        self.log_statistic_, *known = arrays["statistic"].tolist()
-        self.sources_ = [plain(one, "source") for one in own["sources"]]
+        self.log_statistic_, *log_statistics = arrays["statistic"].tolist()
+        self.sources_ = [plain(source, "source") for source in header["sources"]]
         self.alarms_ = [
-            alarm_of(record, value) for record, value in zip(alarms, known, strict=True)
+            _alarm_of(record, value) for record, value in zip(alarms, log_statistics, strict=True)
         ]
-        sketches = [ForecastSketch.from_bytes(one) for one in blobs]
-        require(len(sketches) == len(windows) + (self._in_window > 0), "the number of windows")
-        require(self._in_window < size and len(windows) <= kept, "the number of windows")
-        for one in sketches:
-            one._plan().refuse_other(self._sketch._plan())
+        for sketch in sketches:
+            sketch._plan().refuse_other(self._sketch._plan())
         self.windows_ = [
             Window(*record, sketch) for record, sketch in zip(windows, sketches, strict=False)
         ]
-        require(all(one.weight > 0 for one in self.windows_), "the weight of a window")
+        require(all(window.weight > 0 for window in self.windows_), "the weight of a window")
         if self._in_window:
             self._sketch = sketches[-1]
-
-    def _add_source(self, source: str) -> None:
-        self.sources_ = [*self.sources_, source]
 
     def _empty_window(self) -> None:
         """Start a window: number of samples, sketch, and sums of weights, forecasts and events."""
@@ -401,8 +564,10 @@ class CalibrationMonitor(StreamEstimator):
         if self._in_window == self.window:
             first = self.n_samples_seen_ - int(self.window) + 1
             weight, mean, observed = _means(self._current)
-            one = Window(first, self.n_samples_seen_, weight, mean, observed, sketch=self._sketch)
-            self.windows_ = [*self.windows_, one][-self.n_windows :]
+            window = Window(
+                first, self.n_samples_seen_, weight, mean, observed, sketch=self._sketch
+            )
+            self.windows_ = [*self.windows_, window][-self.n_windows :]
             self._empty_window()
 
     def _advance(self, problem, weight, by):
@@ -412,18 +577,18 @@ class CalibrationMonitor(StreamEstimator):
         path = self._streams.average(sums)
         above = np.flatnonzero(path >= -np.log(float(self.alpha)))
         used = int(above[0]) + 1 if len(above) else len(path)
-        rows, own = slice(0, used), None if weight is None else weight[:used]
+        part, weight = problem.take(slice(0, used)), None if weight is None else weight[:used]
         if used < len(path):
             self._streams.restore(before)
-            sums, starts = self._sums(problem.take(rows), own)
-        first, path = self.n_samples_seen_ + 1, path[rows]
-        self._step, self._points = keep_points(self._step, self._points, first, path)
+            sums, starts = self._sums(part, weight)
+        first, path = self.n_samples_seen_ + 1, path[:used]
+        self._keep_points(first, path)
         self._starts, self.log_statistic_ = starts, float(path[-1])
         self.n_samples_seen_ += used
-        self._add_to_total(problem.take(rows), own)
-        self._add_to_window(problem.take(rows), own, None if by is None else by[rows])
+        self._add_to_total(part, weight)
+        self._add_to_window(part, weight, None if by is None else by[:used])
         if len(above):
-            self._alarm([one[-1] for one in sums])
+            self._alarm([path[-1] for path in sums])
         return used
 
     def _add_to_window(self, part, weight, by):
@@ -435,21 +600,22 @@ class CalibrationMonitor(StreamEstimator):
     def _add_to_total(self, part, weight):
         """Sums since the last start, and at the new lowest ratios among these samples."""
         total, lowest = [], []
-        for one, start, known in zip(self._streams.streams, self._total, self._lowest, strict=True):
-            sums = np.cumsum(np.vstack([start, one.terms(part, weight)]), axis=0)
-            place = one.alternatives.lowest_at - (self.n_samples_seen_ - len(part.weight))
-            lowest.append(np.where(place[:, None] > 0, sums[np.maximum(place, 0)], known))
+        before = zip(self._streams.streams, self._total, self._lowest, strict=True)
+        for stream, start, earlier in before:
+            sums = np.cumsum(np.vstack([start, stream.terms(part, weight)]), axis=0)
+            place = stream.alternatives.lowest_at - (self.n_samples_seen_ - len(part.weight))
+            lowest.append(np.where(place[:, None] > 0, sums[np.maximum(place, 0)], earlier))
             total.append(sums[-1])
         self._total, self._lowest = np.array(total), lowest
 
     def _sums(self, problem, weight):
         """Logarithms of the sums over starts (n, A) of each stream, and the state after them."""
-        first = [one.alternatives.log_ratio for one in self._streams.streams]
+        first = [stream.alternatives.log_ratio for stream in self._streams.streams]
         sums, starts = [], []
         ratios = self._streams.advance(problem, weight)
-        for start, path, known in zip(first, ratios, self._starts, strict=True):
+        for start, path, earlier_sum in zip(first, ratios, self._starts, strict=True):
             earlier = np.vstack([start, path[:-1]])
-            total = np.logaddexp.accumulate(np.vstack([known, -earlier]), axis=0)[1:]
+            total = np.logaddexp.accumulate(np.vstack([earlier_sum, -earlier]), axis=0)[1:]
             sums.append(path + total)
             starts.append(total[-1])
         return sums, starts
@@ -461,9 +627,9 @@ class CalibrationMonitor(StreamEstimator):
         since, before = int(alternatives.lowest_at[number]), self._lowest[leading][number]
         if since == self.n_samples_seen_:  # the lowest ratio is that of now
             since, before = self._restarted, np.zeros(3)
-        windows = [one for one in self.windows_ if one.first > since]
+        windows = [window for window in self.windows_ if window.first > since]
         first = windows[0].first if windows else self.n_samples_seen_ - self._in_window + 1
-        names, n_groups = _different_groups([*(one.sketch for one in windows), self._sketch])
+        names, n_groups = _different_groups([*(w.sketch for w in windows), self._sketch])
         alarm = Alarm(
             at=self.n_samples_seen_,
             since=since,
@@ -481,10 +647,10 @@ class CalibrationMonitor(StreamEstimator):
             self.alarms_ = [*self.alarms_, alarm][-self.n_windows :]
         delay = self.alarms_[-1].at - self.alarms_[-1].since
         self._same_until = alarm.at + max(_GONE * delay, int(self.window))
-        for one in self._streams.streams:
-            one.alternatives.forget()
+        for stream in self._streams.streams:
+            stream.alternatives.forget()
         self._restart()
-        self._starts = [np.full(len(one), -np.inf) for one in self._starts]
+        self._starts = [np.full(len(starts), -np.inf) for starts in self._starts]
         self.log_statistic_ = -np.inf
 
 
@@ -493,17 +659,14 @@ def _groups(by, sample_weight, n_samples):
     if by is None:
         return None
     by = np.asarray(to_numpy(by, name="by"))
-    kept = (
-        None
-        if sample_weight is None
-        else np.asarray(to_numpy(sample_weight, name="sample_weight")) > 0
-    )
-    expected = n_samples if kept is None else len(kept)
-    if by.shape != (expected,):
+    has_weight = np.ones(n_samples, dtype=bool)
+    if sample_weight is not None:
+        has_weight = np.asarray(to_numpy(sample_weight, name="sample_weight")) > 0
+    if by.shape != has_weight.shape:
         raise ValueError(
-            f"by must have shape ({expected},), one group per sample; got shape {by.shape}."
+            f"by must have shape ({len(has_weight)},), one group per sample; got shape {by.shape}."
         )
-    return by if kept is None else take_rows(by, np.flatnonzero(kept))
+    return take_rows(by, np.flatnonzero(has_weight))
 
 
 def _means(sums):
@@ -517,16 +680,9 @@ def _different_groups(sketches):
 
     Samples without a group, of batches without `by`, are in none.
     """
-    keys = [(one, key) for one in sketches for key in one.groups_ if key is not None]
+    keys = [(sketch, key) for sketch in sketches for key in sketch.groups_ if key is not None]
     if not 0 < len({key for _, key in keys}) <= MOST_GROUPS:
         return (), 0
-    first, *others = (one.group(key) for one, key in keys)
-    found = calibration_by_group(sum(others, first)).groups
-    return tuple(one.name for one in found if one.detected), len(found)
-
-
-def _number(log_value):
-    """A statistic given by its logarithm, as text."""
-    if log_value > 20:  # 5e8
-        return "infinity" if np.isinf(log_value) else f"10^{log_value / np.log(10):.0f}"
-    return f"{np.exp(log_value):,.3g}"
+    first, *others = (sketch.group(key) for sketch, key in keys)
+    groups = calibration_by_group(sum(others, first)).groups
+    return tuple(group.name for group in groups if group.detected), len(groups)

@@ -19,7 +19,7 @@ from skcalib.data.clusters import effective_size, inflation
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals import ErrorInterval
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.means import MeanInterval
@@ -99,8 +99,13 @@ class ExpectedPerformance(Record):
             heads.append("within the error interval")
         lines = [title, " " * 12 + "".join(f"{head:>{_WIDTH}}" for head in heads)]
         for key, (name, *_) in METRICS.items():
-            found = [getattr(self, key), self.adjusted.get(key)][: len(heads)]
-            cells = ["-" if one is None else _text(one) for one in found]
+            intervals = [getattr(self, key), self.adjusted.get(key)][: len(heads)]
+            cells = [
+                "-"
+                if interval is None
+                else f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
+                for interval in intervals
+            ]
             lines.append(f"{name:12}" + "".join(f"{cell:>{_WIDTH}}" for cell in cells))
         return "\n".join([*lines, LIMITS])
 
@@ -243,7 +248,10 @@ def expected_performance(
     weight, forecast = drop_zero_weights(sample_weight, forecast)
     expected = _expectations(forecast, forecast, weight)
     tail = (1 - confidence_level) / 2
-    found = {key: _interval(key, one, _Error.of_labels(one), tail) for key, one in expected.items()}
+    intervals = {
+        key: _interval(key, expectation, _Error.of_labels(expectation), tail)
+        for key, expectation in expected.items()
+    }
     adjusted, n_labelled = {}, 0
     if labelled is not None:
         problem = _labelled_problem(labelled, labels, pos_label, y_proba, forecast)
@@ -254,10 +262,10 @@ def expected_performance(
         n_samples=len(weight),
         n_labelled=n_labelled,
         confidence_level=float(confidence_level),
-        accuracy=found["accuracy"],
-        brier=found["brier"],
-        log_loss=found["log_loss"],
-        auc=found.get("auc"),
+        accuracy=intervals["accuracy"],
+        brier=intervals["brier"],
+        log_loss=intervals["log_loss"],
+        auc=intervals.get("auc"),
         adjusted=adjusted,
     )
 
@@ -295,15 +303,16 @@ def _expectations(forecast, chance, weight):
     share = weight / weight.sum()
     slopes = {"accuracy": np.eye(forecast.shape[1])[top_class(forecast)]}
     slopes |= {key: _losses_of_labels(score, forecast) for key, score in SCORES.items()}
-    found = {}
+    expectations = {}
     for key, slope in slopes.items():
         mean = np.where(chance > 0, slope, 0.0)
         value = float(share @ (chance * mean).sum(axis=1))
-        found[key] = _Expectation(value, slope, chance, share)
+        expectations[key] = _Expectation(value, slope, chance, share)
     area = _area(forecast[:, 1], chance[:, 1], weight) if forecast.shape[1] == 2 else None
     if area is not None:
-        found["auc"] = _Expectation(*area, chance, share)
-    return found
+        value, slope = area
+        expectations["auc"] = _Expectation(value, slope, chance, share)
+    return expectations
 
 
 def _losses_of_labels(score, forecast):
@@ -316,16 +325,16 @@ def _losses_of_labels(score, forecast):
 def _area(p, chance, weight):
     """The area under the ROC curve of p for events of some chances, and its slopes (n, 2)."""
     _, place = np.unique(merge_ties(p), return_inverse=True)
-    event, other = weight * chance, weight * (1 - chance)
-    at_event, at_other = np.bincount(place, event), np.bincount(place, other)
+    event, non_event = weight * chance, weight * (1 - chance)
+    at_event, at_other = np.bincount(place, event), np.bincount(place, non_event)
     below = (np.cumsum(at_other) - at_other / 2)[place]  # weight of the others below
     above = (at_event.sum() - np.cumsum(at_event) + at_event / 2)[place]
-    own = event * other  # a sample is no pair with itself
-    pairs = event.sum() * other.sum() - own.sum()
+    with_itself = event * non_event  # a sample is no pair with itself
+    pairs = event.sum() * non_event.sum() - with_itself.sum()
     if not pairs / weight.sum() > _FEWEST_PAIRS * weight.sum():
         return None
-    area = float(np.clip((event @ below - own.sum() / 2) / pairs, 0.0, 1.0))
-    gain = below - other / 2 - area * (other.sum() - other)
+    area = float(np.clip((event @ below - with_itself.sum() / 2) / pairs, 0.0, 1.0))
+    gain = below - non_event / 2 - area * (non_event.sum() - non_event)
     loss = above - event / 2 - area * (event.sum() - event)
     slope = (gain - loss) * (weight.sum() / pairs)
     return area, np.column_stack([np.zeros(len(p)), slope])
@@ -342,18 +351,20 @@ class _Error:
     third: float
 
     @classmethod
-    def of_labels(cls, one):
+    def of_labels(cls, expectation):
         """Of a metric of random labels; infinite where it overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
-            values = one.share[:, None] * one.centred
-            variance, third = (float(np.sum(one.chance * values**power)) for power in (2, 3))
+            values = expectation.share[:, None] * expectation.centred
+            variance, third = (
+                float(np.sum(expectation.chance * values**power)) for power in (2, 3)
+            )
         return cls(variance if np.isfinite(variance) else np.inf, third)
 
 
-def _interval(key, one, error, tail, *, shift=0.0, reach=0.0):
+def _interval(key, expectation, error, tail, *, shift=0.0, reach=0.0):
     """Interval of value + shift, whose limits are further away by `reach`."""
     _, lowest, highest = METRICS[key]
-    value, spread = one.value + shift, float(np.sqrt(error.variance))
+    value, spread = expectation.value + shift, float(np.sqrt(error.variance))
     low = high = value
     if 0 < spread < np.inf:
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
@@ -368,10 +379,6 @@ def _interval(key, one, error, tail, *, shift=0.0, reach=0.0):
     return MeanInterval(value, low, high, spread)
 
 
-def _text(one):
-    return f"{one.estimate:.4f} [{one.low:.4f}, {one.high:.4f}]"
-
-
 # --- The labelled window --------------------------------------------------------------------------
 
 
@@ -382,13 +389,14 @@ def _labelled_problem(labelled, labels, pos_label, y_proba, forecast) -> Any:
             "last labelled window."
         )
     name = "y_proba of labelled"
-    y_true, own, *rest = labelled
-    weight = rest[0] if rest else None
-    problem = check_problem(y_true, own, None, weight, labels, pos_label, name=name)
-    if _n_columns(own) != _n_columns(y_proba):
+    y_true, labelled_proba = labelled[:2]
+    weight = labelled[2] if len(labelled) == 3 else None
+    problem = check_problem(y_true, labelled_proba, None, weight, labels, pos_label, name=name)
+    columns, others = _n_columns(labelled_proba), _n_columns(y_proba)
+    if columns != others:
         raise ValueError(
-            f"{name} has {_n_columns(own)} columns, and y_proba has {_n_columns(y_proba)}: both "
-            "must be forecasts of the same classes, in the same form."
+            f"{name} has {columns} columns, and y_proba has {others}: both must be forecasts of "
+            "the same classes, in the same form."
         )
     check_column_names(y_proba, problem.classes, "y_proba")
     if problem.n_samples < FEWEST:
@@ -413,20 +421,20 @@ def _as_labelled(problem, forecast, weight, tail):
     residual = problem.target - recalibrate.chance
     size = inflation(effective_size(problem.weight))
     adjusted = {}
-    for key, one in new.items():
+    for key, expectation in new.items():
         if key not in old or key not in observed:
             continue
         shift = observed[key].value - old[key].value
-        if not (np.isfinite(shift) and np.isfinite(one.value)):
+        if not (np.isfinite(shift) and np.isfinite(expectation.value)):
             continue
-        slope = old[key].centred + recalibrate.slope_of_fit(one, forecast, old[key])
+        slope = old[key].centred + recalibrate.slope_of_fit(expectation, forecast, old[key])
         terms = old[key].share * (residual * slope).sum(axis=1)
         terms -= old[key].share * terms.sum()
-        labels = _Error.of_labels(one)
+        labels = _Error.of_labels(expectation)
         error = _Error(
             labels.variance + size * float(terms @ terms), labels.third - float(np.sum(terms**3))
         )
-        adjusted[key] = _interval(key, one, error, tail, shift=shift)
+        adjusted[key] = _interval(key, expectation, error, tail, shift=shift)
     return adjusted
 
 
@@ -465,9 +473,11 @@ class _Map:
         direction[self.free] = np.linalg.solve(self.information, change[self.free])
         return self.link.apply(direction, self.z)
 
-    def _gradient(self, one, z):
+    def _gradient(self, expectation, z):
         """Derivative of a metric in the parameters."""
-        return self.link.vjp(self.theta, z, one.chance * one.centred * one.share[:, None])
+        return self.link.vjp(
+            self.theta, z, expectation.chance * expectation.centred * expectation.share[:, None]
+        )
 
 
 # --- The error interval ---------------------------------------------------------------------------
@@ -497,11 +507,13 @@ def _within_error(interval, expected, confidence_level):
             f"confidence_level={confidence_level:g} or higher."
         )
     adjusted = {}
-    for key, one in expected.items():
+    for key, expectation in expected.items():
         # Brier halves the squared distance of two classes.
-        size = max(interval.high, 0.0) * (2 if one.chance.shape[1] == 2 else 1)
-        if key != "auc" and np.isfinite(one.slope).all():
-            square = (one.slope - one.slope.mean(axis=1, keepdims=True)) ** 2
-            reach = float(np.sqrt(size * (one.share @ square.sum(axis=1))))
-            adjusted[key] = _interval(key, one, _Error.of_labels(one), tail, reach=reach)
+        size = max(interval.high, 0.0) * (2 if expectation.chance.shape[1] == 2 else 1)
+        if key != "auc" and np.isfinite(expectation.slope).all():
+            square = (expectation.slope - expectation.slope.mean(axis=1, keepdims=True)) ** 2
+            reach = float(np.sqrt(size * (expectation.share @ square.sum(axis=1))))
+            adjusted[key] = _interval(
+                key, expectation, _Error.of_labels(expectation), tail, reach=reach
+            )
     return adjusted

@@ -1,4 +1,4 @@
-r"""Calibration errors from averaged recalibration maps, without folds.
+r"""Calibration errors from averaged recalibration maps, without folds, and their intervals.
 
 The default of the proper calibration errors for Brier and log loss. The models m of a
 `ModelAverage` are fitted to all samples. With their weights a, the estimate is :math:`\sum_m a_m
@@ -15,25 +15,32 @@ Hessian H and the leverage l of a sample,
 
 For samples in clusters the second x is the sum of those of the cluster, and l is the leverage of
 the cluster: a sample does not meet the residuals of its cluster.
+
+**Intervals** do not depend on the weights. The miscalibration Y - S is projected on all directions
+of the basis, and its squared length is a squared norm of a mean, `SquaredNorm`. So the interval
+allows for miscalibration that the models may have missed, not only for what they found. Its lower
+limit is zero unless a second test rejects zero too: that of the scores at the forecasts, whose
+noise does not depend on a fit, or the evidence of the models.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skcalib._util.softmax import centred
-from skcalib.data.clusters import cluster_sums
+from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import one_hot_rows
-from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
-from skcalib.proper.residual_tests import Extension
+from skcalib.links.newton import row_blocks
+from skcalib.proper.residual_tests import NO_CHANGE, TINY, Extension, orthonormal
 from skcalib.scores import Brier, LogLoss, ProperScore, weighted_mean
-from skcalib.smoothers._base import check_at_least_two
-from skcalib.smoothers.logit import warn_few_per_class
+from skcalib.smoothers._base import check_at_least_two, warn_few_per_class
+from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
@@ -45,7 +52,36 @@ MAPS = "E D(C, S), as far as {} and curves of the top class and of all classes r
 BY_CLASS = "one temperature, a bias and a slope of each class"
 CONFUSED = f"{BY_CLASS}, constants by most likely class"
 COMMON = "one temperature (too few samples for maps by class)"
-_TINY = np.finfo(np.float64).tiny
+_WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
+_BETWEEN = 0.1  # largest relative variance of the squared change: else it is that of few samples
+
+
+# --- The estimate ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """Terms of a loss (n,): ``errors``, whose mean is the error, and ``differences`` of losses."""
+
+    errors: np.ndarray
+    differences: np.ndarray
+
+
+@dataclass(frozen=True)
+class MapTerms:
+    """Terms by some maps, of the Brier score and of the log loss: both share nearly all work."""
+
+    brier: LossTerms
+    log: LossTerms
+
+    @classmethod
+    def zeros(cls, n_samples: int) -> MapTerms:
+        """Terms to which those of maps are added."""
+        return cls(*(LossTerms(np.zeros(n_samples), np.zeros(n_samples)) for _ in range(2)))
+
+    def of(self, score: ProperScore) -> LossTerms:
+        """Those of one of the two scores."""
+        return self.brier if isinstance(score, Brier) else self.log
 
 
 @dataclass(frozen=True)
@@ -79,7 +115,7 @@ class AveragedProblem:
 
     def residual(self, rows: slice, proba: np.ndarray) -> np.ndarray:
         """Some rows of the target minus probabilities (m, K)."""
-        return self.average._residual(rows, proba)
+        return self.average.residual(rows, proba)
 
     @property
     def mean_target(self) -> np.ndarray:
@@ -102,9 +138,14 @@ class AveragedProblem:
         return self.share * np.sqrt(self.average.unit / self.average.weight)
 
     @cached_property
-    def one(self) -> np.ndarray:
+    def sample_share(self) -> np.ndarray:
         """Share of one sample of each row (n,)."""
         return self.root**2 / self.share
+
+    @property
+    def half(self) -> float:
+        """The factor of the Brier score."""
+        return 0.5 if self.forecast.shape[1] == 2 else 1.0
 
     @cached_property
     def tested(self) -> Extension | None:
@@ -119,7 +160,8 @@ class AveragedProblem:
     @cached_property
     def left_out(self) -> float:
         """Share of the squared error of several classes that no map or cell takes in."""
-        if self.tested is None or not (missing := self.tested.missing(self)):
+        missing = 0.0 if self.tested is None else self.tested.missing(self)
+        if missing == 0:
             return 0.0
         taken = self.share @ np.sum((self.tested.proba - self.forecast) ** 2, axis=1)
         return float(missing / (missing + taken))
@@ -127,102 +169,19 @@ class AveragedProblem:
     @property
     def evidence(self) -> dict[str, float]:
         """Weights of the kinds of maps, with the extension as a curve or confusion."""
-        found, more = dict(self.average.evidence), self.extension
-        if more is not None:
-            name = "confusion" if more.transitions else "curve"
-            found[name] += more.share * (1 - found[name])
-        return found
+        weights, extension = dict(self.average.evidence), self.extension
+        if extension is not None:
+            name = "confusion" if extension.transitions else "curve"
+            weights[name] += extension.share * (1 - weights[name])
+        return weights
 
     @property
     def conditional(self) -> np.ndarray:
         """The averaged forecasts (n, K), with those of the extension."""
-        found, more = self.average.averaged, self.extension
-        return found if more is None else found + more.share * (more.proba - found)
-
-    @property
-    def half(self) -> float:
-        """The factor of the Brier score."""
-        return 0.5 if self.forecast.shape[1] == 2 else 1.0
-
-    def errors(self, score: ProperScore) -> np.ndarray:
-        """Terms whose mean is the error (n,)."""
-        return self._with_extension(score, 0)
-
-    def differences(self, score: ProperScore) -> np.ndarray:
-        """Paired differences of losses (n,)."""
-        return self._with_extension(score, 1)
-
-    def of_maps(self, score: ProperScore, kind: int) -> np.ndarray:
-        """`errors` (kind 0) or `differences` (1) by the averaged maps alone (n,)."""
-        return self._terms[int(not isinstance(score, Brier)), kind]
-
-    def _with_extension(self, score, kind):
-        """The terms of the averaged maps, and those of the extension with its weight."""
-        found, more = self.of_maps(score, kind), self.extension
-        if more is None or more.share == 0:
-            return found
-        finite, other = np.isfinite(found), self._terms_of_extension
-        other = other[int(not isinstance(score, Brier)), kind]
-        return np.where(
-            finite, (1 - more.share) * np.where(finite, found, 0.0) + more.share * other, found
-        )
-
-    @cached_property
-    def _terms_of_extension(self):
-        """As `_terms`, of the extension alone."""
-        more: Any = self.extension
-        found = np.zeros((2, 2, len(self.weight)))
-        for rows, block in self.average.directions.of(more.base.groups):
-            own = (
-                self._optimism(more.base, more.start[rows], rows, block) if more.base.groups else 0
-            )
-            self._add_terms(found, 1.0, more.proba, rows, own + np.array(more.optimism(self, rows)))
-        return found
-
-    def loss(self, score: ProperScore) -> np.ndarray:
-        """Loss of each sample (n,)."""
-        found = np.empty(len(self.weight))
-        for rows in row_blocks(self.forecast):
-            found[rows] = score.loss(self.targets(rows), self.forecast[rows])
-        return found
-
-    def refinement(self, score: ProperScore, loss: np.ndarray) -> np.ndarray:
-        """Loss minus calibration; where the loss is infinite, the loss of the averaged forecast."""
-        possible = np.isfinite(loss)
-        if possible.all():
-            return loss - self.errors(score)
-        found, rows = np.empty(len(loss)), np.flatnonzero(~possible)
-        found[rows] = score.loss(self.targets(rows), np.maximum(self.conditional[rows], _TINY))
-        found[possible] = loss[possible] - self.errors(score)[possible]
-        return found
-
-    def gain(self, group: str) -> np.ndarray:
-        """Gain (n,) of the log loss by the model of one group, without its optimism, or 0."""
-        found = np.zeros(len(self.weight))
-        for model in self.average.models:
-            if model.groups == (group,):
-                for rows, block in self.average.directions:
-                    own, p = self._own(model, block), self.corrected(model, rows, block)
-                    found[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, own)[1]
-        return found
-
-    def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
-        """Forecasts of a model (m, K) at some rows, whose block has all directions."""
-        return model.proba[rows]
-
-    def _own(self, model, block):
-        """The directions of a model, from the block of all of them."""
-        return self.average.basis.part(block, model.groups)
-
-    def log_gain(self, rows: slice, proba: np.ndarray) -> np.ndarray:
-        """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
-        label = self.average.label
-        if label.ndim == 2:
-            changed = LogLoss().loss(label[rows], np.maximum(proba, _TINY))
-            return LogLoss().loss(label[rows], self.forecast[rows]) - changed
-        here = np.arange(len(proba)), label[rows]
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(proba[here], _TINY)) - np.log(self.forecast[rows][here])
+        averaged, extension = self.average.averaged, self.extension
+        if extension is None:
+            return averaged
+        return averaged + extension.share * (extension.proba - averaged)
 
     @property
     def target_text(self) -> str:
@@ -233,26 +192,112 @@ class AveragedProblem:
             return MAPS.format(CONFUSED)
         return MAPS.format(BY_CLASS if self.average.basis.by_class else COMMON)
 
+    def loss(self, score: ProperScore) -> np.ndarray:
+        """Loss of each sample (n,)."""
+        losses = np.empty(len(self.weight))
+        for rows in row_blocks(self.forecast):
+            losses[rows] = score.loss(self.targets(rows), self.forecast[rows])
+        return losses
+
+    def refinement(self, score: ProperScore, loss: np.ndarray) -> np.ndarray:
+        """Loss minus calibration; where the loss is infinite, the loss of the averaged forecast."""
+        possible = np.isfinite(loss)
+        if possible.all():
+            return loss - self.errors(score)
+        refinement, rows = np.empty(len(loss)), np.flatnonzero(~possible)
+        refinement[rows] = score.loss(self.targets(rows), np.maximum(self.conditional[rows], TINY))
+        refinement[possible] = loss[possible] - self.errors(score)[possible]
+        return refinement
+
+    def errors(self, score: ProperScore) -> np.ndarray:
+        """Terms whose mean is the error (n,)."""
+        errors = self.map_errors(score)
+        if self.extension is None or self.extension.share == 0:
+            return errors
+        return self._with_extension(errors, self._terms_of_extension.of(score).errors)
+
+    def differences(self, score: ProperScore) -> np.ndarray:
+        """Paired differences of losses (n,)."""
+        differences = self.map_differences(score)
+        if self.extension is None or self.extension.share == 0:
+            return differences
+        return self._with_extension(differences, self._terms_of_extension.of(score).differences)
+
+    def map_errors(self, score: ProperScore) -> np.ndarray:
+        """`errors` by the averaged maps alone (n,)."""
+        return self._terms_of_maps.of(score).errors
+
+    def map_differences(self, score: ProperScore) -> np.ndarray:
+        """`differences` by the averaged maps alone (n,)."""
+        return self._terms_of_maps.of(score).differences
+
+    def _with_extension(self, of_maps, of_extension):
+        """Terms of the averaged maps and of the extension, with its weight, where finite."""
+        share, finite = self.extension.share, np.isfinite(of_maps)
+        return np.where(
+            finite, (1 - share) * np.where(finite, of_maps, 0.0) + share * of_extension, of_maps
+        )
+
     @cached_property
-    def _terms(self):
-        """Those of `calibration` by score (2, 2, n): both share nearly all of the work."""
-        found = np.zeros((2, 2, len(self.weight)))
+    def _terms_of_maps(self):
+        terms = MapTerms.zeros(len(self.weight))
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):
                 optimism = self._optimism(model, model.proba[rows], rows, block)
-                self._add_terms(found, share, model.proba, rows, optimism)
-        return found
+                self._add_terms(terms, share, model.proba, rows, optimism)
+        return terms
 
-    def _add_terms(self, found, share, proba, rows, optimism):
+    @cached_property
+    def _terms_of_extension(self):
+        extension: Any = self.extension
+        base, terms = extension.base, MapTerms.zeros(len(self.weight))
+        for rows, block in self.average.directions.of(base.groups):
+            of_base = 0
+            if base.groups:
+                of_base = self._optimism(base, extension.start[rows], rows, block)
+            optimism = of_base + np.array(extension.optimism(self, rows))
+            self._add_terms(terms, 1.0, extension.proba, rows, optimism)
+        return terms
+
+    def _add_terms(self, terms, share, proba, rows, optimism):
         """Add the terms by corrected forecasts (n, K), with a weight, to those of some rows."""
         p, s = proba[rows], self.forecast[rows]
-        gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
-        both = self.log_gain(rows, p)
+        brier_gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
+        log_gain = self.log_gain(rows, p)
         squares = np.einsum("ik,ik->i", p - s, p - s)
-        found[0, 0, rows] += share * (self.half * (gain - optimism[0]))
-        found[0, 1, rows] += share * (self.half * (2 * gain - squares))
-        found[1, 0, rows] += share * (both - optimism[1])
-        found[1, 1, rows] += share * both
+        terms.brier.errors[rows] += share * (self.half * (brier_gain - optimism[0]))
+        terms.brier.differences[rows] += share * (self.half * (2 * brier_gain - squares))
+        terms.log.errors[rows] += share * (log_gain - optimism[1])
+        terms.log.differences[rows] += share * log_gain
+
+    def log_gain(self, rows: slice, proba: np.ndarray) -> np.ndarray:
+        """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
+        label = self.average.label
+        if label.ndim == 2:
+            changed = LogLoss().loss(label[rows], np.maximum(proba, TINY))
+            return LogLoss().loss(label[rows], self.forecast[rows]) - changed
+        at_label = np.arange(len(proba)), label[rows]
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(proba[at_label], TINY)) - np.log(self.forecast[rows][at_label])
+
+    def gain(self, group: str) -> np.ndarray:
+        """Gain (n,) of the log loss by the model of one group, without its optimism, or 0."""
+        gain = np.zeros(len(self.weight))
+        for model in self.average.models:
+            if model.groups == (group,):
+                for rows, block, p in self._blocks_of(model):
+                    gain[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, block)[1]
+        return gain
+
+    def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
+        """Forecasts of a model (m, K) at some rows, whose block has all directions."""
+        return model.proba[rows]
+
+    def _blocks_of(self, model: Model) -> Iterator[tuple[slice, BasisBlock, np.ndarray]]:
+        """Rows, the directions of a model there, and its forecasts."""
+        for rows, block in self.average.directions:
+            p = self.corrected(model, rows, block)
+            yield rows, self.average.basis.part(block, model.groups), p
 
     def _optimism(self, model, p, rows, block):
         """Optimism of a model at each sample, for the Brier score without its factor and log loss.
@@ -277,44 +322,432 @@ class AveragedProblem:
         factor = unit / (1 - np.clip(unit * leverage, 0.0, 0.5))
         return factor * brier, 0.5 * factor * log
 
+    @cached_property
+    def _known_steps(self):
+        return {}
+
     def _steps_of_clusters(self, model):
         r"""Change of the parameters (G, J) of a model by each cluster, as far as it is one step.
 
         It is the product of the inverse Hessian with the score u of the cluster, divided by one
         minus the leverage: the information of the cluster along this step s, over :math:`u^\top s`.
         """
-        if model.groups not in self._known_steps:
-            score = self._over_clusters(model, self._weighted_scores)
-            step = score @ model.covariance
-            own = self._over_clusters(model, self._information_along(step))
-            along = np.einsum("ij,ij->i", score, step)
-            leverage = np.divide(own, along, out=np.zeros(len(own)), where=along > 0)
-            self._known_steps[model.groups] = step / (1 - np.clip(leverage, 0, 0.5))[:, None]
-        return self._known_steps[model.groups]
+        if model.groups in self._known_steps:
+            return self._known_steps[model.groups]
+        cluster: Any = self.cluster
+        n_clusters, weight = int(cluster.max()) + 1, self.average.weight
+        score: Any = 0.0
+        for rows, block, p in self._blocks_of(model):
+            scores = weight[rows, None] * block.project(self.residual(rows, p))
+            score = score + cluster_sums(scores, cluster[rows], n_clusters)
+        step, information = score @ model.covariance, np.zeros(n_clusters)
+        for rows, block, p in self._blocks_of(model):
+            change = block.changes(step[cluster[rows]])
+            along = np.einsum("ik,ik->i", p * centred(p, change), change)
+            information += cluster_sums(weight[rows] * along, cluster[rows], n_clusters)
+        product = np.einsum("ij,ij->i", score, step)
+        leverage = np.divide(information, product, out=np.zeros(n_clusters), where=product > 0)
+        step = step / (1 - np.clip(leverage, 0, 0.5))[:, None]
+        self._known_steps[model.groups] = step
+        return step
 
-    @cached_property
-    def _known_steps(self):
-        return {}
 
-    def _over_clusters(self, model, values):
-        """Sums over clusters of the weighted values (m, ...) of the directions of a model."""
-        total: Any = 0.0
-        n_clusters = int(self.cluster.max()) + 1
-        for rows, block in self.average.directions:
-            p, own = self.corrected(model, rows, block), self._own(model, block)
-            part = values(rows, own, p)
-            part = (self.average.weight[rows] * part.T).T
-            total = total + cluster_sums(part, self.cluster[rows], n_clusters)
-        return total
+# --- The interval ---------------------------------------------------------------------------------
 
-    def _weighted_scores(self, rows, block, p):
-        return block.project(self.residual(rows, p))
 
-    def _information_along(self, step):
-        """Function of some rows: their information along the step of their cluster (m,)."""
+@dataclass(frozen=True)
+class ErrorNorm(SquaredNorm):
+    """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
 
-        def values(rows, block, p):
-            change = block.changes(step[self.cluster[rows]])
-            return np.einsum("ik,ik->i", p * centred(p, change), change)
+    ``calibrated`` is the squared norm of the scores at the forecasts. ``odds`` are those of the
+    models against the identity, 0 for samples in clusters. ``largest_error`` is the largest one
+    that the forecasts allow. ``wider`` is the squared norm with cells and transitions, whose
+    interval is covered too.
+    """
 
-        return values
+    calibrated: SquaredNorm | None = None
+    odds: float = np.inf
+    largest_error: float = np.inf
+    wider: SquaredNorm | None = None
+
+    def interval(self, confidence_level: float) -> tuple[float, float]:
+        r"""Parameters that are not rejected; zero is one of them unless a second test rejects it.
+
+        The second test is that of ``calibrated``, or odds of at least :math:`1 / (1 - level)`.
+        """
+        if not np.isfinite(self.estimate):
+            return np.inf, np.inf
+        low, high = super().interval(confidence_level)
+        if self.wider is not None:
+            wider_low, wider_high = self.wider.interval(confidence_level)
+            low, high = min(low, wider_low), max(high, wider_high)
+        high = float(min(high, self.largest_error))
+        if low > 0 and self.calibrated is not None and self.odds < 1 / (1 - confidence_level):
+            low = low if self.calibrated.interval(confidence_level)[0] > 0 else 0.0
+        return min(low, high), high
+
+
+def squared_norms(
+    problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], reduce: str = "mean"
+) -> list[ErrorNorm]:
+    """`ErrorNorm` of each score, reduced over the problems of a notion; infinite if its loss is.
+
+    The second test is the same for all.
+    """
+    share = 1 / len(problems) if reduce == "mean" else 1.0
+    finite = [
+        score
+        for score in scores
+        if all(np.isfinite(problem.errors(score)).all() for problem in problems)
+    ]
+    norms = dict(zip(finite, mean_residual_norms(problems, finite, share), strict=True))
+    infinite = ErrorNorm(np.inf, LEAST_NOISE, 0.0, 0.0)
+    return [norms.get(score, infinite) for score in scores]
+
+
+def mean_residual_norms(
+    problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], share: float
+) -> list[ErrorNorm]:
+    """Norms of some scores, from two passes: the sums of all projections, and their noise."""
+    if not scores:
+        return []
+    of_scores = [BrierProjection if isinstance(score, Brier) else LogProjection for score in scores]
+    kinds: list[Any] = [ScoreProjection, *of_scores]
+    by_problem = [[kind(problem) for kind in kinds] for problem in problems]
+    for problem, projections in zip(problems, by_problem, strict=True):
+        for rows, block in problem.average.directions:
+            for projection in projections:
+                projection.add(rows, block)
+        for projection in projections:
+            projection.solve()
+    at_zero, *fitted = zip(*by_problem, strict=True)
+    noise_at_zero, noises = (
+        ScoreNoise(at_zero, 1.0),
+        [FitNoise(of_score, share) for of_score in fitted],
+    )
+    for blocks in zip(*(problem.average.directions for problem in problems), strict=True):
+        for noise in (noise_at_zero, *noises):
+            noise.add(blocks)
+    with np.errstate(over="ignore"):  # the mean of several odds has their level, however dependent
+        odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
+    if problems[0].cluster is not None:  # the evidence is that of independent samples
+        odds = 0.0
+    calibrated = noise_at_zero.norm
+    return [replace(noise.norm, calibrated=calibrated, odds=odds) for noise in noises]
+
+
+class ScoreProjection:
+    """The scores of all directions at the forecasts, whitened by their information.
+
+    `add` takes rows in a first pass. Then `solve` sets the orthonormal directions ``root`` and the
+    ``mean`` residual on them.
+    """
+
+    scale = 1.0
+
+    def __init__(self, problem: AveragedProblem) -> None:
+        self.problem = problem
+        self._information: Any = 0.0
+        self._score: Any = 0.0
+
+    def at(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities (m, K) of the information, and those from which residuals are taken."""
+        return np.exp(block.log), self.problem.forecast[rows]
+
+    def add(self, rows: slice, block: BasisBlock) -> None:
+        """Add the information and the mean score of some rows."""
+        p, predicted = self.at(rows, block)
+        share = self.problem.share[rows]
+        residual = self.problem.residual(rows, predicted)
+        self._score = self._score + block.total(share[:, None] * residual)
+        self._information = self._information + block.information(p, share)
+
+    def solve(self) -> None:
+        """Whiten the mean score."""
+        root = orthonormal(self._information)
+        self.root, self.mean = root / self.scale, self._score @ root / self.scale
+
+    def whitened(
+        self, rows: slice, block: BasisBlock, p: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (m, J) of the residuals from p, and the traces (m,) of their variances there."""
+        residual = self.problem.residual(rows, p)
+        if p.shape[1] == 2:  # multiples of the directions of the second class
+            columns = block.top.T @ self.root
+            size = np.einsum("ij,ij->i", columns, columns)
+            return residual[:, 1:] * columns, p[:, 0] * p[:, 1] * size
+        return block.project(residual, self.root), block.leverage(p, self.root @ self.root.T)
+
+    def noise(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Noise (m, J) and its expected squared norm under calibration (m,)."""
+        problem = self.problem
+        noise, leverage = self.whitened(rows, block, problem.forecast[rows])
+        return noise, problem.average.dispersion * problem.root[rows] ** 2 * leverage
+
+
+class LogProjection(ScoreProjection):
+    """The gain of the best model, and half the whitened mean score at this model."""
+
+    scale, largest_error = np.sqrt(2), np.inf
+
+    def at(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """The forecasts of the best model (m, K), twice."""
+        p = self.problem.corrected(self.problem.average.best, rows, block)
+        return p, p
+
+    def noise(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Noise (m, J) and the gain (m,)."""
+        p = self.at(rows, block)[0]
+        noise, leverage = self.whitened(rows, block, p)
+        leverage *= 2 * self.problem.sample_share[rows] / (p.shape[1] - 1)
+        gain = self.problem.log_gain(rows, p)
+        return noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain
+
+    @staticmethod
+    def norm(traces: _Traces, gain: float, variance: float) -> ErrorNorm:
+        """The norm from the traces of the noise, and the mean gain and its variance."""
+        raw = gain + traces.squared_mean
+        signal = 0.25 * variance + traces.signal
+        # A gain may be negative: the ratio of signal to raw is that of noise at least.
+        floor = max(traces.first, LEAST_NOISE)
+        noise2, noise3 = traces.noise
+        return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, noise2, noise3)
+
+
+class BrierProjection:
+    """Y - S on an orthonormal basis of the tangents at S and of the changes by two maps.
+
+    These are the affine map and the best model. The noise is that of the affine map. `add` and
+    `solve` are those of `ScoreProjection`.
+    """
+
+    def __init__(self, problem: AveragedProblem) -> None:
+        self.problem, average = problem, problem.average
+        self._models = [average.affine, *[average.best] * (average.best is not average.affine)]
+        self._gram: Any = 0.0
+        self._mean: Any = 0.0
+        self.largest_error = 0.0
+
+    def _corrected(self, rows, block):
+        return [self.problem.corrected(model, rows, block) for model in self._models]
+
+    def add(self, rows: slice, block: BasisBlock) -> None:
+        """Add products of all directions, those with the residual, and the largest error."""
+        problem, share, p = self.problem, self.problem.share[rows], np.exp(block.log)
+        s = problem.forecast[rows]
+        changes = [fitted - s for fitted in self._corrected(rows, block)]
+        residual = problem.residual(rows, s)
+        weighted = share[:, None] * p
+        sums = block.total(np.stack([weighted * centred(p, d) for d in [*changes, residual]]))
+        cross = sums[:-1].T
+        of_changes = np.tensordot(share, _products(changes, changes), 1)
+        gram = np.block([[block.tangent_gram(p, share), cross], [cross.T, of_changes]])
+        along = np.tensordot(share, _products(changes, [residual]), 1)
+        worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
+        self._gram, self._mean = self._gram + gram, self._mean + np.append(sums[-1], along)
+        self.largest_error += problem.half * float(share @ worst)
+
+    def solve(self) -> None:
+        """Make the directions orthonormal; maps that change nothing are none."""
+        gram = np.array(self._gram)
+        for j in range(len(gram) - len(self._models), len(gram)):
+            if gram[j, j] <= NO_CHANGE:
+                gram[j], gram[:, j] = 0.0, 0.0
+        self.root = orthonormal(self.problem.half * gram)
+        self.mean = self.problem.half * self._mean @ self.root
+
+    def noise(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Noise (m, J) and the squared change by the affine map (m,)."""
+        problem, half = self.problem, self.problem.half
+        p, fitted = np.exp(block.log), self._corrected(rows, block)
+        changes = [forecast - problem.forecast[rows] for forecast in fitted]
+        residual = problem.residual(rows, fitted[0])
+        if p.shape[1] == 2:  # the columns of the first class have the opposite sign
+            tangents = (p[:, 0] * p[:, 1] * block.top).T
+            columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
+            squares = 2 * np.einsum("ij,ij->i", columns, columns)
+            noise = 2 * residual[:, 1:] * columns
+        else:
+            squares = self._squares(block, p, changes)
+            along = _products(changes, [residual])[:, :, 0]
+            tangents, of_changes = np.split(self.root, [-along.shape[1]])
+            noise = block.tangent_project(p, residual, tangents) + along @ of_changes
+        leverage = half * problem.sample_share[rows] * squares / (p.shape[1] - 1)
+        change = np.einsum("ik,ik->i", changes[0], changes[0])
+        return half * noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], half * change
+
+    def _squares(self, block, p, changes):
+        """Sum over classes of the squared norms of tangents and changes in all directions (m,)."""
+        inner = self.root @ self.root.T
+        start = len(inner) - len(changes)
+        products = _products(changes, changes)
+        squares = block.tangent_squares(p, inner[:start, :start])
+        squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
+        for d, row in zip(changes, inner[start:, :start], strict=True):
+            along = block.logits(row) - block.log
+            squares += 2 * np.einsum("ik,ik->i", p * centred(p, d), along)
+        return squares
+
+    @staticmethod
+    def norm(traces: _Traces, change: float, variance: float) -> ErrorNorm:
+        """The norm from the traces of the noise, and the mean squared change and its variance."""
+        between = min(variance / change**2, _BETWEEN) if change > 0 else 0.0
+        raw, (noise2, noise3) = traces.squared_mean, traces.noise
+        estimate = raw - traces.first
+        return ErrorNorm.from_mean(traces.signal, raw, estimate, noise2, noise3, between)
+
+
+def _products(left, right):
+    """Inner products of the rows of two lists of arrays (n, K): (n, len(left), len(right))."""
+    products = [[np.einsum("ik,ik->i", a, b) for b in right] for a in left]
+    return np.moveaxis(np.array(products), 2, 0)
+
+
+class _Noise:
+    """Noise of projections of the problems of a notion, which is added up over blocks of rows."""
+
+    def __init__(self, projections: Sequence[Any], share: float) -> None:
+        self._projections, self._share = projections, share
+        problem = projections[0].problem
+        self._problem = problem
+        mean = np.sqrt(share) * np.concatenate([projection.mean for projection in projections])
+        self._traces = _Traces(mean) if problem.cluster is None else _ClusterTraces(mean, problem)
+
+    def add(self, blocks: Sequence[tuple[slice, BasisBlock]]) -> None:
+        """Add the samples of one block of each problem."""
+        rows, noises, values = blocks[0][0], [], []
+        for projection, (_, block) in zip(self._projections, blocks, strict=True):
+            noise, value = projection.noise(rows, block)
+            noises.append(noise)
+            values.append(value)
+        root = self._problem.root[rows]
+        noise = np.hstack(noises)
+        noise *= (np.sqrt(self._share) * root)[:, None]
+        self._traces.add(noise, self._problem.share[rows] / root, rows)
+        self._add_values(values, rows)
+
+
+class ScoreNoise(_Noise):
+    """Noise of the scores at the forecasts, if these are calibrated.
+
+    The residuals Y - S do not depend on a fit. So this test of zero is valid where the noise of the
+    other test is too small because the fitted map follows the labels: for few samples, and for
+    forecasts close to 0 and 1. The noise has the variance of products of different samples, but at
+    least the mean and the variance that calibrated forecasts would give it.
+    """
+
+    _expected = 0.0
+
+    def _add_values(self, expected, rows):
+        self._expected += sum(float(values.sum()) for values in expected)
+
+    @property
+    def norm(self) -> SquaredNorm:
+        """Law of the squared norm of the scores."""
+        traces, expected = self._traces, self._expected
+        second, third = traces.noise
+        skewness = min(third / second**1.5, np.sqrt(8))
+        least = 2 * expected**2 / max(traces.size, 1)
+        second = max(second - 2 * traces.fourth, least, LEAST_NOISE)
+        estimate = traces.squared_mean - max(expected, traces.first)
+        return SquaredNorm(estimate, second, skewness * second**1.5, 0.0)
+
+
+class FitNoise(_Noise):
+    """Noise of projections at fitted maps, and the mean and variance of the gain by a map."""
+
+    def __init__(self, projections: Sequence[Any], share: float) -> None:
+        super().__init__(projections, share)
+        self._gain, cluster = 0.0, self._problem.cluster
+        self._squares = np.zeros((2, 2))  # products of gains and roots
+        self._sums: Any = None if cluster is None else np.zeros((2, int(cluster.max()) + 1))
+
+    def _add_values(self, gains, rows):
+        gain, root = self._share * sum(gains), self._problem.root[rows]
+        self._gain += float(self._problem.share[rows] @ gain)
+        pair = np.stack([root * gain, root])
+        if self._sums is None:
+            self._squares += pair @ pair.T
+        else:
+            for total, values in zip(self._sums, pair, strict=True):
+                total += np.bincount(self._problem.cluster[rows], values, minlength=len(total))
+
+    @property
+    def norm(self) -> ErrorNorm:
+        """The norm of the error, without its second test."""
+        squares = self._squares if self._sums is None else self._sums @ self._sums.T
+        square = squares[[0, 0, 1], [0, 1, 1]]
+        variance = max(float(square @ [1.0, -2 * self._gain, self._gain**2]), 0.0)
+        norm = self._projections[0].norm(self._traces, self._gain, variance)
+        largest = self._share * sum(projection.largest_error for projection in self._projections)
+        return replace(norm, largest_error=largest)
+
+
+class _Traces:
+    """Traces of powers of the covariance of a mean, added up over blocks of samples.
+
+    With very many directions the second and third are estimated by random signs.
+    """
+
+    def __init__(self, mean):
+        self._mean, self.size = mean, len(mean)
+        self.first, self.fourth, self.signal = 0.0, 0.0, 0.0
+        self._probes, columns = None, len(mean)
+        if len(mean) > _WIDE:
+            signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(mean), _PROBES))
+            self._probes, columns = signs, _PROBES
+        self._image = np.zeros((len(mean), columns))
+
+    def add(self, noise, repeats, rows):
+        """Rows of weighted noise; each stands for the square of `repeats` (m,) samples."""
+        squares = np.einsum("ij,ij->i", noise, noise)
+        self.first += float(squares.sum())
+        squares /= repeats
+        self.fourth += float(squares @ squares)
+        self.signal += float(np.sum((noise @ self._mean) ** 2))
+        self._image += noise.T @ (noise if self._probes is None else noise @ self._probes)
+
+    @property
+    def squared_mean(self):
+        return float(self._mean @ self._mean)
+
+    @property
+    def noise(self):
+        """Second and third cumulant of the squared norm of the noise."""
+        image = self._image
+        if self._probes is None:
+            second, third = np.sum(image**2), np.sum((image @ image) * image)
+        else:
+            once, twice = self._probes.T @ image, image.T @ image
+            np.fill_diagonal(once, 0.0)  # products of independent probes have no bias
+            pairs = _PROBES * (_PROBES - 1)
+            second, third = np.sum(once**2) / pairs, np.sum(once * twice) / pairs
+        return max(2 * float(second), LEAST_NOISE), 8 * float(third)
+
+
+class _ClusterTraces(_Traces):
+    """The same from the sums of the noise over clusters, which are few: see `noise_cumulants`."""
+
+    fourth = 0.0  # products of a cluster with itself are left out of `noise` already
+
+    def __init__(self, mean, problem):
+        self._mean, self.size, self._cluster = mean, len(mean), problem.cluster
+        self._factor = np.sqrt(inflation(independent_size(problem.weight, cluster=problem.cluster)))
+        self._sums = np.zeros((int(problem.cluster.max()) + 1, len(mean)))
+
+    def add(self, noise, repeats, rows):
+        sums = cluster_sums(noise, self._cluster[rows])
+        self._sums[: len(sums)] += self._factor * sums
+
+    @property
+    def first(self):
+        return float(np.einsum("ij,ij->", self._sums, self._sums))
+
+    @property
+    def signal(self):
+        return float(np.sum((self._sums @ self._mean) ** 2))
+
+    @property
+    def noise(self):
+        second, third = noise_cumulants(self._sums)
+        return max(second, LEAST_NOISE), third

@@ -1,35 +1,51 @@
 r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
-Each public function is followed by its helpers. The estimates are weighted means of the terms of
-each sample, which `skcalib.proper.proper_terms` defines.
+The estimates are weighted means of terms of each sample. `ProperTerms` holds arrays over samples
+whose weighted means estimate the loss of the forecast, its calibration error and its refinement.
+Without a smoother and a method, the terms of the Brier score and of the log loss are those of
+averaged recalibration maps, which `skcalib.proper.map_average` defines. With the calibrated scores
+:math:`\hat C` that a smoother estimates without the label of the sample, they are
+
+=========  =====================================================  =============================
+method     calibration                                            refinement
+=========  =====================================================  =============================
+"risk"     L(Y, S) - refinement                                   L(Y, Ĉ), or H(Ĉ) for P24
+"direct"   D(Ĉ, S)                                                as for "risk"
+"cross"    (D(Ĉ, S) + L(Y, S) - L(Y, Ĉ)) / 2 = c <Y - S, Ĉ - S>   L(Y, S) - calibration
+=========  =====================================================  =============================
+
+With a smoother, "auto" is "cross" for scores that are a quadratic form, and "risk" for the others.
+Without one, an explicit method, or another score than these two, uses `LogitSmoother`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import clone
 
 from skcalib._util.messages import shown
+from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
+from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list, check_y, one_hot, unique_labels
-from skcalib.data.notions import Canonical, NotionLike, resolve_notion
+from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import LabelsLike, check_problem
 from skcalib.data.samples import only_problem, over_labels, over_problems, reduced_fields
-from skcalib.proper.proper_terms import (
-    ProperTerms,
-    mean_distance,
-    problems_of,
-    proper_terms,
-    reads_only,
-    refuse_infinite,
-    smooth_held_out,
-)
+from skcalib.links.averaging import PER_CLASS, averaged_map
+from skcalib.proper.many_samples import OneStepProblem, compress_rows, is_large, n_fitted
+from skcalib.proper.map_average import AveragedProblem
 from skcalib.scores import (
     Brier,
     Divergence,
@@ -38,10 +54,317 @@ from skcalib.scores import (
     ProperScore,
     Spherical,
     resolve_loss,
+    resolve_method,
     weighted_mean,
 )
-from skcalib.smoothers import DirichletKernel
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.smoothers import (
+    DirichletKernel,
+    LogitSmoother,
+    Smoother,
+    SmootherLike,
+    resolve_smoother,
+)
+from skcalib.smoothers._base import smooth_other_clusters
+
+if TYPE_CHECKING:
+    from skcalib.data.problem import Problem
+
+SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
+
+
+class ProperTerms:
+    """Arrays over samples, reduced over the problems of the notion, computed when read."""
+
+    def __init__(self, parts: Sequence[_SmoothedTerms | _AveragedTerms], reduce: str) -> None:
+        self._parts, first = parts, parts[0].solved
+        self._share = 1 / len(parts) if reduce == "mean" else 1.0
+        self.weight, self.square, self.cluster = first.weight, first.square, first.cluster
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """Loss of the forecast (n,)."""
+        return self._total("loss")
+
+    @cached_property
+    def calibration(self) -> np.ndarray:
+        """Calibration error (n,)."""
+        return self._total("calibration")
+
+    @cached_property
+    def refinement(self) -> np.ndarray:
+        """Refinement (n,)."""
+        return self._total("refinement")
+
+    @cached_property
+    def influence(self) -> np.ndarray | None:
+        """Paired differences of losses (n,), which give the standard error; None for "direct"."""
+        return self._total("influence")
+
+    @cached_property
+    def uncertainty(self) -> float:
+        """Entropy of the mean label."""
+        return self._total("uncertainty")
+
+    def mean(self, name: str) -> float:
+        """Weighted mean of a term."""
+        return float(weighted_mean(getattr(self, name), self.weight))
+
+    def _total(self, name):
+        values = [getattr(part, name) for part in self._parts]
+        if values[0] is None or len(values) == 1:
+            return values[0]
+        return self._share * sum(values)
+
+
+@dataclass(frozen=True)
+class SmoothedProblem:
+    """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
+
+    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
+    """
+
+    forecast: np.ndarray
+    target: np.ndarray
+    conditional: np.ndarray
+    weight: np.ndarray
+    by_entropy: bool
+    square: np.ndarray | None = None
+    cluster: np.ndarray | None = None
+
+    def refinement(self, score: ProperScore) -> np.ndarray:
+        """Refinement of each sample, by the rule of the smoother."""
+        if self.by_entropy:
+            return score.entropy(self.conditional)
+        return score.loss(self.target, self.conditional)
+
+
+def smooth_held_out(
+    forecast: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    smoother: Smoother,
+    cluster: np.ndarray | None = None,
+) -> SmoothedProblem:
+    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster."""
+    if cluster is None:
+        fitted = clone(smoother).fit(forecast, target, weight)
+        conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
+    else:
+        conditional = smooth_other_clusters(smoother, forecast, target, weight, cluster)
+        by_entropy = smoother.refinement == "entropy"
+    return SmoothedProblem(forecast, target, conditional, weight, by_entropy, cluster=cluster)
+
+
+def solve_notion(
+    problem: Problem,
+    *,
+    notion: Notion,
+    smoother: Smoother | None,
+    n_jobs: int | None = None,
+    merge: bool = False,
+) -> list[SmoothedProblem] | list[AveragedProblem]:
+    """Estimate C for every problem of a notion; without a smoother by averaged maps.
+
+    With `merge` the rows of the only problem may stand for several samples, see `compress_rows`;
+    rows of several problems belong to the same samples.
+    """
+    problems = problems_of(problem, notion)
+    if smoother is None:
+        first = list(islice(problems, 2))
+        _warn_if_slow(first[0].forecast.shape)
+        if merge and len(first) == 1:
+            first = [compress_rows(first[0])]
+        tasks = ((part,) for part in chain(first, problems))
+        return run_each(_average_maps, tasks, n_jobs=n_jobs)
+    if problem.square is not None:
+        if type(smoother) is not LogitSmoother:
+            raise ValueError(
+                "A smoother leaves out the label of each sample, so it needs the samples, not a "
+                "sketch: leave out smoother=."
+            )
+        tasks = ((part, smoother.random_state) for part in problems)
+        return run_each(_smooth_divided, tasks, n_jobs=n_jobs)
+    tasks = ((part.forecast, part.target, part.weight, smoother, part.cluster) for part in problems)
+    return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+
+
+def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
+    """The problems of a notion; that of all classes is the problem itself."""
+    if type(notion) is Canonical:
+        yield problem
+        return
+    for forecast, target in notion.problems(problem.forecast, problem.target):
+        yield replace(problem, forecast=forecast, labels_or_target=target)
+
+
+def _average_maps(problem):
+    """Averaged maps of all samples, or of a part of very many."""
+    return (OneStepProblem if is_large(problem) else AveragedProblem).of(problem)
+
+
+def _warn_if_slow(shape):
+    """Warn before the averaged maps of several classes take about ten seconds or more.
+
+    Slopes and shifts of single classes have products of all pairs of classes.
+    """
+    n_samples, n_classes = shape
+    time = (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes
+    if n_samples >= PER_CLASS * n_classes:
+        time *= 1 + (n_classes / 140) ** 2
+    if n_classes > 2 and time > SLOW:
+        warnings.warn(
+            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
+            "ten seconds or more: pass a random part of the samples, or notion='top_label'.",
+            UserWarning,
+            stacklevel=outside_level(),
+        )
+
+
+def _smooth_divided(problem, seed):
+    """As `smooth_held_out` with maps; the samples of a row are divided among five random parts."""
+    rows, parts = problem.split(5, seed)
+    conditional = np.empty_like(rows.forecast)
+    for part in parts:
+        others = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
+        recalibrate = averaged_map(others.forecast, others.outcome, others.weight, others.square)
+        conditional[part] = recalibrate(rows.forecast[part])
+    return SmoothedProblem(
+        rows.forecast, rows.target, conditional, rows.weight, by_entropy=False, square=rows.square
+    )
+
+
+def resolve_estimate(
+    smoother: SmootherLike, method: Method, score: ProperScore
+) -> tuple[Smoother | None, str]:
+    """The smoother and the method of a score; (None, "auto") stands for averaged maps."""
+    automatic = isinstance(method, str) and method == "auto"
+    if smoother is None and automatic and type(score) in (Brier, LogLoss):
+        return None, "auto"
+    return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
+
+
+def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
+    """Whether only code of the library gets the forecasts, which certainly does not change them."""
+    known = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
+    automatic = isinstance(method, str) and method == "auto"
+    return known and type(notion) is Canonical and smoother is None and automatic
+
+
+def proper_terms(
+    problem: Problem,
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    method: Method,
+    n_jobs: int | None = None,
+) -> ProperTerms:
+    """Arguments of a public function -> `ProperTerms`, whose rows may stand for several samples."""
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    smoother, method = resolve_estimate(smoother, method, score)
+    problem.require_order(notion, score)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
+    return reduce_terms(solved, score=score, notion=notion, method=method)
+
+
+def mean_distance(
+    problem: Problem,
+    distance: Divergence,
+    *,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    method: Method,
+    n_jobs: int | None = None,
+) -> float:
+    """Mean distance of the calibrated scores from the forecasts, where there is no loss."""
+    if not isinstance(method, str) or method != "direct":
+        raise ValueError(
+            f"{distance!r} is a distance without a loss, which only method='direct' can use, got "
+            f"method={method!r}."
+        )
+    rule = resolve_notion(notion)
+    smoothed = solve_notion(
+        problem, notion=rule, smoother=resolve_smoother(smoother), n_jobs=n_jobs
+    )
+    means = [
+        weighted_mean(distance.divergence(part.conditional, part.forecast), part.weight)
+        for part in smoothed
+    ]
+    return float(sum(means)) / (len(means) if rule.reduce == "mean" else 1)
+
+
+def reduce_terms(
+    solved: list[SmoothedProblem] | list[AveragedProblem],
+    *,
+    score: ProperScore,
+    notion: Notion,
+    method: str,
+) -> ProperTerms:
+    """Terms of the problems of a notion, reduced to one record."""
+    if isinstance(solved[0], AveragedProblem):
+        return ProperTerms([_AveragedTerms(part, score) for part in solved], notion.reduce)
+    return ProperTerms([_SmoothedTerms(part, score, method) for part in solved], notion.reduce)
+
+
+class _AveragedTerms:
+    """As `ProperTerms`, of one problem with averaged maps; computed where they are read."""
+
+    def __init__(self, solved, score):
+        self.solved, self._score = solved, score
+
+    @cached_property
+    def loss(self):
+        return self.solved.loss(self._score)
+
+    @property
+    def calibration(self):
+        return self.solved.errors(self._score)
+
+    @property
+    def influence(self):
+        return self.solved.differences(self._score)
+
+    @property
+    def refinement(self):
+        return self.solved.refinement(self._score, self.loss)
+
+    @property
+    def uncertainty(self):
+        return float(self._score.entropy(self.solved.mean_target))
+
+
+class _SmoothedTerms:
+    """As `ProperTerms`, of one problem with a smoother."""
+
+    def __init__(self, solved, score, method):
+        self.solved, target, forecast = solved, solved.target, solved.forecast
+        self.uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
+        self.loss, self.refinement = score.loss(target, forecast), solved.refinement(score)
+        if method == "direct":
+            self.calibration = score.divergence(solved.conditional, forecast)
+            self.influence = None
+        elif method == "risk":
+            refuse_infinite(self.refinement)
+            self.calibration = self.influence = self.loss - self.refinement
+        else:
+            self.influence = self.loss - score.loss(target, solved.conditional)
+            distance = score.divergence(solved.conditional, forecast)
+            self.calibration = 0.5 * (distance + self.influence)
+            self.refinement = self.loss - self.calibration
+
+
+def refuse_infinite(refinement: np.ndarray) -> None:
+    """Raise for infinite losses of the smoother, which are not a property of the forecast."""
+    infinite = np.sum(~np.isfinite(refinement))
+    if infinite:
+        raise ValueError(
+            f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
+            "its own log loss is infinite and no comparison is possible: use the default "
+            "smoother, method='direct' or loss='brier'."
+        )
+
+
+# --- Errors ---------------------------------------------------------------------------------------
 
 
 @checks_parameters
@@ -147,7 +470,7 @@ def proper_calibration_error(
     See Also
     --------
     CalibrationErrorEstimator : The same with a confidence interval.
-    ModelAverageScaling : The averaged map as a recalibrator.
+    skcalib.recalibration.ModelAverageScaling : The averaged map as a recalibrator.
     score_decomposition : All terms of a loss at once.
 
     Notes
@@ -171,16 +494,17 @@ def proper_calibration_error(
     >>> round(data.truth["log"], 3)
     0.037
     """
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def error(problem, notion):
         if isinstance(loss, Divergence) and not isinstance(loss, ProperScore):
-            return mean_distance(problem, loss, notion=notion, **how)
-        return proper_terms(problem, loss=loss, notion=notion, **how).mean("calibration")
+            return mean_distance(problem, loss, notion=notion, **estimation)
+        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, error, sample_weight, labels, pos_label
-    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    copy = not reads_only(loss, notion, smoother, method)
+    return over_problems(y_true, y_proba, notion, error, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -239,14 +563,15 @@ def refinement_loss(
     >>> round(refinement_loss(data.y, data.y_proba), 2), round(data.truth["refinement_brier"], 2)
     (0.16, 0.16)
     """
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def refinement(problem, notion):
-        return proper_terms(problem, loss=loss, notion=notion, **how).mean("refinement")
+        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, refinement, sample_weight, labels, pos_label
-    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    copy = not reads_only(loss, notion, smoother, method)
+    return over_problems(y_true, y_proba, notion, refinement, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -310,19 +635,21 @@ def sharpness(
     (0.16, 0.17)
     """
     if transform is None:
-        rest = sample_weight, labels, pos_label
         rule = resolve_notion(notion)
-        problem = check_problem(y_true, y_proba, rule, *rest, soft=True, incomplete=True)
+        problem = check_problem(
+            y_true, y_proba, rule, sample_weight, labels, pos_label, soft=True, incomplete=True
+        )
     elif isinstance(transform, str) and transform == "simplex":
         return _representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
-        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+        meant = did_you_mean(transform, ["simplex"])
+        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.{meant}")
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
-        terms = proper_terms(problem, loss=loss, notion=notion, **how)
+        terms = proper_terms(problem, loss=loss, notion=notion, **estimation)
         return terms.uncertainty - terms.mean("refinement")
 
     return over_labels(problem, rule, explained)
@@ -460,15 +787,15 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
-    copy = not reads_only(loss, notion, smoother, method)
-    problem, notion = only_problem(*data, soft=True, copy=copy, incomplete=True)
-    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
+    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
+    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
     if not problem.is_incomplete:
-        return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
+        return decompose(proper_terms(problem, loss=loss, notion=notion, **estimation))
     parts = [
-        decompose(proper_terms(one, loss=loss, notion=Canonical(), **how))
-        for one in problem.of_labels()
+        decompose(proper_terms(label, loss=loss, notion=Canonical(), **estimation))
+        for label in problem.of_labels()
     ]
     return reduced_fields(ScoreDecomposition, parts, notion)
 
@@ -542,15 +869,14 @@ def calibration_upper_bound(
 
     def bound(problem, notion):
         problem.require_order(notion, score)
-        own = problems_of(problem, notion)
-        bounds = [one.mean_loss(score) - score.infimum for one in own]
+        bounds = [part.mean_loss(score) - score.infimum for part in problems_of(problem, notion)]
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, bound, sample_weight, labels, pos_label
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     # Scores and notions of others may write into the forecasts.
-    own = type(notion) is Canonical and type(score) in (Brier, LogLoss, Spherical)
-    return over_problems(*data, soft=True, copy=not own)
+    copy = type(notion) is not Canonical or type(score) not in (Brier, LogLoss, Spherical)
+    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=copy, **columns)
 
 
 @checks_parameters

@@ -21,27 +21,43 @@ plus that of one sample. Its variance is that of labels from the map, not that o
 seen: a single label of small probability would inflate the latter. The p-values of the levels are
 combined as by Cauchy's distribution. If they reject, the coarsest level with a p-value near
 the smallest is needed; if they clearly reject, the finest level that adds to the one before.
+
+**Intervals.** The squared norm of `map_average` is that of the residuals on smooth directions V0.
+Here it is that on V0 and on the indicators of cells, and of transitions between classes, with their
+noise. The cells are orthogonal to each other. So only V0 is orthogonalised, within the cells: there
+are no arrays of cells times samples. Directions that cells contain up to two per cent are left out.
+
+The interval covers both, that of V0 alone and this one. So its coverage is at least that of either,
+and a level that was chosen because its residuals are large by chance cannot raise the lower limit.
+
+Cells enter where the residuals need them. For two classes they enter without being needed if the
+variance that they add is small beside that of the error: at most a share of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from scipy.spatial import cKDTree
 from scipy.special import expit, log_softmax, softmax
 
-from skcalib.data.clusters import cluster_sums
-from skcalib.links._base import row_blocks
-from skcalib.links.averaging import Model, cost, identity_model
+from skcalib.data.clusters import cluster_sums, independent_size, inflation
+from skcalib.links.averaging import PRIOR, Model, identity_model
+from skcalib.links.basis import CONFUSION
 from skcalib.links.basis_block import FEW_CLASSES
+from skcalib.links.newton import row_blocks
+from skcalib.scores import Brier, ProperScore
 from skcalib.stats.means import ranked_above
 from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
+NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
+TINY = np.finfo(np.float64).tiny
+_FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _LEAST_SAMPLES = 50  # for which an extension is sought
 _COARSEST, _PER_CELL = 16, 8  # cells of two classes; least samples of a cell
 _ROUNDING = 1e-9  # of the places of ties at the end of a cell
@@ -53,12 +69,13 @@ _UNRESOLVED, _LARGE = 0.002, 0.5  # level, and share of the signal, of the fines
 _RATES = np.array([0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35])  # at which gains are tried
 _QUANTILES = (0.0, 0.25, 0.5, 0.75)  # of the forecast, from which on a transition may begin
 _MOST_PAIRS, _FEWEST_SAMPLES = 12, 20
-_TINY = np.finfo(np.float64).tiny
 _LEAST_ODDS = 2.0  # log odds of transitions against the averaged maps
 _LEAST_RATE = 0.003  # below it a transition is left out
 _PRIOR_ODDS = 100.0  # against shifts in cells
 _NEIGHBOURS, _MOST_ROWS = 50, 30_000  # of each forecast, at most a twentieth of the rows
 _STEPS = 30  # of Newton's method
+_PRICE = 0.12  # of the variance of the norm, that cells may add
+_CONTAINED = 0.02  # share of a direction within cells, up to which they contain it
 
 
 class Transition(NamedTuple):
@@ -85,10 +102,10 @@ class Transition(NamedTuple):
 
     def change(self, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
         """Change (m, K) of the probabilities for a rate of one."""
-        found = np.zeros_like(proba)
-        found[:, self.target] = self.mass(forecast, proba)
-        found[:, self.source] = -found[:, self.target]
-        return found
+        change = np.zeros_like(proba)
+        change[:, self.target] = self.mass(forecast, proba)
+        change[:, self.source] = -change[:, self.target]
+        return change
 
 
 @dataclass(frozen=True)
@@ -111,7 +128,7 @@ class Extension:
     shifts: np.ndarray
     share: float
     transitions: tuple[Transition, ...]
-    test: _ResidualTest
+    test: Any = None
 
     @property
     def found(self) -> bool:
@@ -124,52 +141,74 @@ class Extension:
         average, n_classes = problem.average, problem.forecast.shape[1]
         if not 1 < n_classes <= FEW_CLASSES or average.size < _LEAST_SAMPLES:
             return None
-        given = problem.forecast, problem.share, average.size
-        kinds = [
-            _NestedCells(*given),
-            *([_NestedCells(*given, pairs=True)] if n_classes > 2 else []),
-        ]
+        kinds = [NestedCells(problem)]
+        if n_classes > 2:
+            kinds.append(NestedCells(problem, pairs=True))
         kinds = [cells for cells in kinds if cells.levels] or kinds[:1]
         base, start = average.best, _proba_of(problem, average.best)
-        leverage, tangents = _fit(problem, base, start, kinds)
-        fitted = [[(one, base.covariance)] for one in tangents]
-        proba, share, transitions, inverse = start, 0.0, (), np.empty((0, 0))
+        leverage, tangents = _fit_of_base(problem, base, start, kinds)
+        fits = [[(sums, base.covariance)] for sums in tangents]
+        extension = cls(
+            base,
+            start,
+            proba=start,
+            leverage=leverage,
+            inverse=np.empty((0, 0)),
+            shifts=np.empty((0, n_classes, n_classes)),
+            share=0.0,
+            transitions=(),
+        )
         if n_classes > 2 and problem.cluster is None:
-            odds, found = _transitions(problem, base, start)
-            if odds > _LEAST_ODDS:
-                base, start, proba, transitions, inverse = found
-                share = float(expit(odds))
-                own = _rates_leverage(problem, start, proba, transitions, inverse)
-                leverage = own + (leverage if base.groups else 0.0)
-                changes = [one.change(problem.forecast, start) for one in transitions]
-                along = problem.share[:, None, None] * np.stack(changes, axis=2)
-                fitted = [
-                    [*(one if base.groups else []), (cells.total(along), inverse)]
-                    for one, cells in zip(fitted, kinds, strict=True)
+            fit = _best_transitions(problem, base, start)
+            if fit is not None and fit.log_odds > _LEAST_ODDS:
+                extension, changes = extension._with_transitions(problem, fit)
+                along = problem.share[:, None, None] * changes
+                fits = [
+                    [*(fits_of_base if fit.base.groups else []), (cells.total(along), fit.inverse)]
+                    for fits_of_base, cells in zip(fits, kinds, strict=True)
                 ]
+        sums = residual_sums(kinds, problem, extension.proba)
         tests = [
-            _ResidualTest(cells, problem, proba, sums, one, trials=len(kinds))
-            for cells, sums, one in zip(
-                kinds, _residual_sums(kinds, problem, proba), fitted, strict=True
-            )
+            ResidualTest(cells, problem, extension.proba, own_sums, own_fits, trials=len(kinds))
+            for cells, own_sums, own_fits in zip(kinds, sums, fits, strict=True)
         ]
-        test = min(tests, key=lambda one: one.pvalue)
-        shifts = np.empty((0, n_classes, n_classes))
-        if test.needed and problem.cluster is None:
-            code = test.cells.at(test.needed)
-            gain, stepped, found = _steps(problem, proba, code)
-            n_parameters = (n_classes - 1) * len(np.unique(code))
-            prior = np.log(_PRIOR_ODDS) if n_classes > 2 else 0.0  # two kinds of cells were tried
-            odds = gain - cost(gain, n_parameters, average.size) - prior
-            by_evidence = float(expit(odds))
-            own = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
-            if own > min(share, 0.5):
-                proba, share, shifts = stepped, max(own, share), found
-                q, of_cell = proba, shifts[code]
-                form = np.einsum("ia,iaa->i", q, of_cell) - np.einsum("ia,iab,ib->i", q, of_cell, q)
-                leverage = leverage + average.unit * form / (n_classes - 1)
-        leverage = np.clip(leverage, 0.0, 0.5)
-        return cls(base, start, proba, leverage, inverse, shifts, share, transitions, test)
+        extension = replace(extension, test=min(tests, key=lambda test: test.pvalue))
+        if extension.test.needed and problem.cluster is None:
+            extension = extension._with_shifts(problem)
+        return replace(extension, leverage=np.clip(extension.leverage, 0.0, 0.5))
+
+    def _with_transitions(self, problem, fit):
+        """The extension by fitted transitions, and their changes (n, K, r) for rates of one."""
+        changes = [transition.change(problem.forecast, fit.start) for transition in fit.transitions]
+        changes = np.stack(changes, axis=2)
+        score = changes / np.sqrt(np.maximum(fit.proba, TINY))[:, :, None]
+        form = np.einsum("ikj,ikj->i", score @ fit.inverse, score)
+        leverage = problem.average.unit * form / (fit.proba.shape[1] - 1)
+        leverage = leverage + (self.leverage if fit.base.groups else 0.0)
+        extended = replace(self, base=fit.base, start=fit.start, proba=fit.proba, leverage=leverage)
+        share = float(expit(fit.log_odds))
+        return (
+            replace(extended, inverse=fit.inverse, share=share, transitions=fit.transitions),
+            changes,
+        )
+
+    def _with_shifts(self, problem):
+        """The extension by shifts in the cells that are needed, if these have more weight."""
+        average, n_classes = problem.average, self.proba.shape[1]
+        code = self.test.cells.at(self.test.needed)
+        gain, proba, shifts = _fit_shifts(problem, self.proba, code)
+        n_parameters = (n_classes - 1) * len(np.unique(code))
+        prior = np.log(_PRIOR_ODDS) if n_classes > 2 else 0.0  # two kinds of cells were tried
+        odds = gain - PRIOR.cost(gain, n_parameters, average.size) - prior
+        by_test = (1 - float(average.shares[0])) * _posterior(self.test.pvalue)
+        share = max(float(expit(odds)), by_test)
+        if share <= min(self.share, 0.5):
+            return self
+        q, of_cell = proba, shifts[code]
+        form = np.einsum("ia,iaa->i", q, of_cell) - np.einsum("ia,iab,ib->i", q, of_cell, q)
+        leverage = self.leverage + average.unit * form / (n_classes - 1)
+        share = max(share, self.share)
+        return replace(self, proba=proba, share=share, shifts=shifts, leverage=leverage)
 
     def optimism(self, problem: Any, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Optimism of the shifts or rates at some samples, beside that of the base.
@@ -180,14 +219,14 @@ class Extension:
         residual = problem.residual(rows, p)
         brier = log = np.zeros(len(p))
         if len(self.shifts):
-            own = self.shifts[self.test.cells.at(self.test.needed)[rows]]
-            image = np.einsum("iab,ib->ia", own, residual)
+            of_cell = self.shifts[self.test.cells.at(self.test.needed)[rows]]
+            image = np.einsum("iab,ib->ia", of_cell, residual)
             moved = p * (image - np.einsum("ia,ia->i", p, image)[:, None])
-            brier, log = (np.einsum("ia,ia->i", residual, one) for one in (moved, image))
+            brier, log = (np.einsum("ia,ia->i", residual, step) for step in (moved, image))
         if self.transitions:
             forecast, start = problem.forecast[rows], self.start[rows]
-            target = problem.targets(rows) / np.maximum(p, _TINY)
-            changes = [one.change(forecast, start) for one in self.transitions]
+            target = problem.targets(rows) / np.maximum(p, TINY)
+            changes = [transition.change(forecast, start) for transition in self.transitions]
             score = np.stack([np.einsum("ik,ik->i", target, d) for d in changes], axis=1)
             along = np.stack([np.einsum("ik,ik->i", residual, d) for d in changes], axis=1)
             image = score @ self.inverse
@@ -214,11 +253,12 @@ class Extension:
         square = problem.root**2 * problem.average.dispersion
         pulled = np.zeros(n_rows)  # variance that the means of the cells take from products
         if code is not None:
-            own = indicators(code, code.max() + 1).T
+            inside = indicators(code, code.max() + 1).T
             spread = square * (1 - np.einsum("ik,ik->i", p, p))
-            mass = np.where((mass := own @ share) > 0, mass, 1.0)
-            residual = residual - (own @ (share[:, None] * residual) / mass[:, None])[code]
-            pulled = spread / share / mass[code] - (own @ spread / mass**2 / 2)[code]
+            mass = inside @ share
+            mass = np.where(mass > 0, mass, 1.0)
+            residual = residual - (inside @ (share[:, None] * residual) / mass[:, None])[code]
+            pulled = spread / share / mass[code] - (inside @ spread / mass**2 / 2)[code]
         forecast = problem.forecast[rows]
         tree, total, weight, variance = cKDTree(forecast), 0.0, 0.0, 0.0
         for some in row_blocks(forecast, n_classes * size):
@@ -239,7 +279,7 @@ class Extension:
 # --- Nested cells ---------------------------------------------------------------------------------
 
 
-class _NestedCells:
+class NestedCells:
     """A partition of forecasts, and all coarser ones; forecasts that are equal share a cell.
 
     Two classes: intervals of equal measure, the mean of the distribution function of the samples
@@ -249,9 +289,10 @@ class _NestedCells:
     ``chains``.
     """
 
-    def __init__(self, forecast, share, size, *, pairs=False):
+    def __init__(self, problem: Any, *, pairs: bool = False) -> None:
+        forecast, share, size = problem.forecast, problem.share, problem.average.size
         n_samples, n_classes = forecast.shape
-        self.n_classes, self.finest, own = n_classes, 0, np.inf
+        self.n_classes, self.finest, intervals = n_classes, 0, np.inf
         if n_classes == 2:
             information = share * forecast[:, 0] * forecast[:, 1]
             most, self.chains, coarsest = size / _PER_CELL, 1, _COARSEST
@@ -272,15 +313,14 @@ class _NestedCells:
                 rows = np.flatnonzero(top == k)
                 place[rows] = _place(largest[rows], share[rows])
             counts = size * np.bincount(top, share, minlength=self.chains) / _PER_CELL
-            own = 2 ** np.floor(np.log2(np.maximum(counts, 1.0))).astype(int)[top]
+            intervals = 2 ** np.floor(np.log2(np.maximum(counts, 1.0))).astype(int)[top]
         if most >= coarsest:
             self.finest = 2 ** int(np.log2(most))
         self.levels = [1 << k for k in range(31) if coarsest <= 1 << k <= self.finest]
-        own = np.minimum(own, max(self.finest, 1)).astype(int)
-        cell = np.minimum((place * own + _ROUNDING).astype(int), own - 1) * (
-            max(self.finest, 1) // own
-        )
-        self._code = top * max(self.finest, 1) + cell
+        finest = max(self.finest, 1)
+        intervals = np.minimum(intervals, finest).astype(int)
+        interval = np.minimum((place * intervals + _ROUNDING).astype(int), intervals - 1)
+        self._code = top * finest + interval * (finest // intervals)
 
     def at(self, level: int) -> np.ndarray:
         """The cell of each sample at a level, (n,)."""
@@ -298,8 +338,8 @@ class _NestedCells:
 
     def fold(self, sums: np.ndarray, level: int) -> np.ndarray:
         """Sums over the cells of a level, from those over the finest cells."""
-        rest = sums.shape[1:]
-        return sums.reshape(self.chains * level, self.finest // level, *rest).sum(axis=1)
+        shape = self.chains * level, self.finest // level, *sums.shape[1:]
+        return sums.reshape(shape).sum(axis=1)
 
 
 def indicators(code: np.ndarray, n_cells: int) -> csr_array:
@@ -309,20 +349,49 @@ def indicators(code: np.ndarray, n_cells: int) -> csr_array:
     return csr_array(parts, shape=(n_samples, n_cells))
 
 
+def at_cells(values: np.ndarray, code: np.ndarray, n_columns: int) -> csr_array:
+    """Sparse (n, M): values (n, c) at the c columns of the cell of each sample."""
+    c = values.shape[1]
+    columns = code[:, None] * c + np.arange(c)
+    starts = c * np.arange(len(code) + 1)
+    return csr_array((values.ravel(), columns.ravel(), starts), shape=(len(code), n_columns))
+
+
 def _place(value, mass):
     """The distribution function at each value, in the middle of its jump."""
     _, rank = np.unique(value, return_inverse=True)
     return ranked_above(rank, rank, mass)
 
 
-def _residual_sums(kinds, problem, proba):
-    """Sums over the finest cells of each kind: of residuals, their law under the map, and shares.
+@dataclass
+class ResidualSums:
+    """Sums over the finest cells: of residuals, their law under the map, and shares.
 
-    Residuals and information (M, c), squares of residuals, noise (M, c, c), squares of the noise of
-    single samples, third moments, and shares (M,); for two classes those of the second one.
+    Residuals and their information are (M, c), squares of residuals too. Their noise is (M, c, c),
+    ``noise_squares`` and the third moments ``skewed`` are those of single samples, and shares (M,).
+    Of two classes there is the second one only.
     """
+
+    residual: Any = 0.0
+    information: Any = 0.0
+    squares: Any = 0.0
+    noise: Any = 0.0
+    noise_squares: Any = 0.0
+    skewed: Any = 0.0
+    share: Any = 0.0
+
+    def add(self, cells: NestedCells, rows: slice, values: dict[str, np.ndarray]) -> None:
+        """Add values of some rows, by the names of the fields."""
+        for name, value in values.items():
+            setattr(self, name, getattr(self, name) + cells.total(value, rows))
+
+
+def residual_sums(
+    kinds: Sequence[NestedCells], problem: Any, proba: np.ndarray
+) -> list[ResidualSums]:
+    """The sums of each kind of cells, from one pass over the residuals of a map (n, K)."""
     binary = proba.shape[1] == 2
-    totals = [[0.0] * 7 for _ in kinds]
+    sums = [ResidualSums() for _ in kinds]
     for rows in row_blocks(proba, proba.shape[1] ** 2) if kinds[0].levels else ():
         p, e = proba[rows], problem.residual(rows, proba[rows])
         share, square = problem.share[rows], problem.root[rows] ** 2
@@ -333,35 +402,45 @@ def _residual_sums(kinds, problem, proba):
             information = p
             noise = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None])
         noise = problem.average.dispersion * square[:, None, None] * noise
-        parts = share[:, None] * e, share[:, None] * information, square[:, None] * e**2
-        one = problem.one[rows, None]
-        each = np.einsum("iaa->ia", noise)
-        skewed = one * each * (1 - 2 * (p[:, 1:] if binary else p))
-        parts = *parts, noise, one / share[:, None] * each**2, skewed, share
-        for k, cells in enumerate(kinds):
-            pairs = zip(totals[k], parts, strict=True)
-            totals[k] = [total + cells.total(part, rows) for total, part in pairs]
-    return totals
+        sample_share = problem.sample_share[rows, None]
+        variance = np.einsum("iaa->ia", noise)
+        values = {
+            "residual": share[:, None] * e,
+            "information": share[:, None] * information,
+            "squares": square[:, None] * e**2,
+            "noise": noise,
+            "noise_squares": sample_share / share[:, None] * variance**2,
+            "skewed": sample_share * variance * (1 - 2 * (p[:, 1:] if binary else p)),
+            "share": share,
+        }
+        for own_sums, cells in zip(sums, kinds, strict=True):
+            own_sums.add(cells, rows, values)
+    return sums
 
 
-class _ResidualTest:
+class ResidualTest:
     """Tests of the residuals of a map in the cells of every level.
 
-    `sums` are those of `_residual_sums`. `fitted` are pairs of sums of tangents over the finest
-    cells, and the covariance of their parameters: residuals of a fit are smaller than those of the
-    true map.
+    `sums` are `residual_sums`. `fits` are pairs of sums of tangents over the finest cells, and the
+    covariance of their parameters: residuals of a fit are smaller than those of the true map.
     """
 
-    def __init__(self, cells, problem, proba, sums, fitted, trials=1):
-        self.cells, self.proba, self.levels = cells, proba, []
-        self._fitted, self._trials = fitted, trials
-        if not cells.levels:
-            return
-        self._sums, self._size, self._clusters = sums, problem.average.size, None
-        if problem.cluster is not None:
+    def __init__(
+        self,
+        cells: NestedCells,
+        problem: Any,
+        proba: np.ndarray,
+        sums: ResidualSums,
+        fits: Sequence[tuple[np.ndarray, np.ndarray]],
+        trials: int = 1,
+    ) -> None:
+        self.cells, self.proba = cells, proba
+        self._sums, self._fits, self._trials = sums, fits, trials
+        self._size, self._clusters = problem.average.size, None
+        if problem.cluster is not None and cells.levels:
             residual = problem.share[:, None] * problem.residual(slice(None), proba)
-            self._clusters = residual[:, -self._sums[0].shape[1] :], problem.cluster
-        self.levels = [(J, self._norm(J)) for J in self.affordable(log=True)]
+            self._clusters = residual[:, -sums.residual.shape[1] :], problem.cluster
+        self.levels = [(level, self._norm(level)) for level in self.affordable(log=True)]
 
     def affordable(self, *, log: bool) -> list[int]:
         """Levels with enough clusters; of two classes, with enough information for the log loss."""
@@ -371,36 +450,32 @@ class _ResidualTest:
         if self._clusters is not None:
             most.append((int(self._clusters[1].max()) + 1) / _PER_CLUSTER)
         if log and self.cells.n_classes == 2:
-            information = float(self._sums[1].sum()) * self._size
+            information = float(self._sums.information.sum()) * self._size
             most += [self._size ** (2 / 3), information / _INFORMATION]
         return [level for level in levels if level <= min(most)]
 
     def _norm(self, level):
         """Law of the squared norm of the whitened mean residuals in the cells of a level."""
-        mean, information, seen, noise, own, skewed = (
-            self.cells.fold(s, level) for s in self._sums[:6]
-        )
-        whitened = information + 1 / self._size
+        fold, sums = self.cells.fold, self._sums
+        whitened = fold(sums.information, level) + 1 / self._size
         if self._clusters is not None:
             residual, cluster = self._clusters
             code = self.cells.at(level)
-            at = code[:, None] * residual.shape[1] + np.arange(residual.shape[1])
-            values = (residual / np.sqrt(whitened[code])).ravel()
-            starts = residual.shape[1] * np.arange(len(code) + 1)
-            shape = len(code), whitened.size
-            rows = cluster_sums(csr_array((values, at.ravel(), starts), shape=shape), cluster)
-            rows = rows.toarray()
+            rows = at_cells(residual / np.sqrt(whitened[code]), code, whitened.size)
+            rows = cluster_sums(rows, cluster).toarray()
             value = float(np.sum(rows.sum(axis=0) ** 2) - np.sum(rows**2))
             noise2, noise3 = noise_cumulants(rows)
             return SquaredNorm(value, max(noise2, LEAST_NOISE), noise3, 0.0)
-        value = float(np.sum(mean**2 / whitened) - np.sum(seen / whitened))
-        for tangents, covariance in self._fitted:
-            along = self.cells.fold(tangents, level) / np.sqrt(whitened)[:, :, None]
+        mean, squares = fold(sums.residual, level), fold(sums.squares, level)
+        value = float(np.sum(mean**2 / whitened) - np.sum(squares / whitened))
+        for tangents, covariance in self._fits:
+            along = fold(tangents, level) / np.sqrt(whitened)[:, :, None]
             value += float(np.sum((along @ covariance) * along))
         root = 1 / np.sqrt(whitened)
-        spread = noise * root[:, :, None] * root[:, None]
-        second = np.sum(spread**2) - np.sum(own / whitened**2)
-        third = 8 * np.sum((spread @ spread) * spread) + 4 * np.sum(skewed**2 / whitened**3)
+        spread = fold(sums.noise, level) * root[:, :, None] * root[:, None]
+        second = np.sum(spread**2) - np.sum(fold(sums.noise_squares, level) / whitened**2)
+        skewed = np.sum(fold(sums.skewed, level) ** 2 / whitened**3)
+        third = 8 * np.sum((spread @ spread) * spread) + 4 * skewed
         return SquaredNorm(value, max(2 * float(second), LEAST_NOISE), float(third), 0.0)
 
     @cached_property
@@ -408,20 +483,21 @@ class _ResidualTest:
         """Combined p-value of all levels; 1 without any."""
         if not self.levels:
             return 1.0
-        each = np.clip([norm.pvalue for _, norm in self.levels], 1e-300, 1 - 1e-12)
-        one = float(np.arctan2(1, np.mean(1 / np.tan(np.pi * each))) / np.pi)
-        return min(1.0, self._trials * one)
+        pvalues = np.clip([norm.pvalue for _, norm in self.levels], 1e-300, 1 - 1e-12)
+        combined = float(np.arctan2(1, np.mean(1 / np.tan(np.pi * pvalues))) / np.pi)
+        return min(1.0, self._trials * combined)
 
     @cached_property
     def _increments(self):
         """P-values of what each level shows beyond the one before."""
-        found, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
+        pvalues, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
         for _, norm in self.levels:
-            more = norm.estimate - before.estimate
-            noise = max(norm.noise2 - before.noise2, LEAST_NOISE), norm.noise3 - before.noise3
-            found.append(SquaredNorm(more, *noise, 0.0).pvalue)
+            added = norm.estimate - before.estimate
+            noise2 = max(norm.noise2 - before.noise2, LEAST_NOISE)
+            noise3 = norm.noise3 - before.noise3
+            pvalues.append(SquaredNorm(added, noise2, noise3, 0.0).pvalue)
             before = norm
-        return found
+        return pvalues
 
     @cached_property
     def needed(self) -> int:
@@ -446,11 +522,11 @@ class _ResidualTest:
 
     def price(self, level: int, *, log: bool) -> float:
         """Second cumulant that cells of a level add to the squared norm of an error."""
-        noise = np.einsum("caa->ca", self.cells.fold(self._sums[3], level))
+        noise = np.einsum("caa->ca", self.cells.fold(self._sums.noise, level))
         if log:
-            gram = 2 * (self.cells.fold(self._sums[1], level) + 1 / self._size)
+            gram = 2 * (self.cells.fold(self._sums.information, level) + 1 / self._size)
         else:
-            gram = self.cells.fold(self._sums[6], level)[:, None]
+            gram = self.cells.fold(self._sums.share, level)[:, None]
         return 2 * float(np.sum(np.divide(noise, gram, where=gram > 0, out=0 * noise) ** 2))
 
 
@@ -461,13 +537,13 @@ def _proba_of(problem, model):
     """Forecasts (n, K) of a model, also where it does not keep them."""
     if len(model.proba) == len(problem.forecast):
         return model.proba
-    found = np.empty_like(problem.forecast)
+    proba = np.empty_like(problem.forecast)
     for rows, block in problem.average.directions:
-        found[rows] = problem.corrected(model, rows, block)
-    return found
+        proba[rows] = problem.corrected(model, rows, block)
+    return proba
 
 
-def _fit(problem, model, proba, kinds):
+def _fit_of_base(problem, model, proba, kinds):
     """Leverage (n,) of each sample in a fit, and sums (M, c, d) of its tangents over the cells."""
     leverage, tangents = np.empty(len(proba)), [0.0] * len(kinds)
     for rows, block in problem.average.directions.of(model.groups):
@@ -476,7 +552,7 @@ def _fit(problem, model, proba, kinds):
         if kinds[0].levels:
             h = problem.share[rows, None, None] * block.tangents(p)
             tangents = [
-                one + cells.total(h, rows) for one, cells in zip(tangents, kinds, strict=True)
+                sums + cells.total(h, rows) for sums, cells in zip(tangents, kinds, strict=True)
             ]
     return problem.average.unit * leverage, tangents
 
@@ -486,26 +562,23 @@ def _posterior(pvalue):
     return 1 / (1 - _PRIOR_ODDS * np.e * pvalue * np.log(pvalue)) if 0 < pvalue < 1 / np.e else 1.0
 
 
-def _steps(problem, proba, code):
+def _fit_shifts(problem, proba, code):
     """Shifts of the log probabilities in each cell, with normal priors of variance one half.
 
     So the log odds of two classes have the prior variance one. Returns the gain of log likelihood,
     the corrected forecasts and the inverse information (M, K, K).
     """
     weight, target, n_classes = problem.average.weight, problem.targets(slice(None)), proba.shape[1]
-    log, prior = np.log(np.maximum(proba, _TINY)), 2 * np.eye(n_classes)
+    log, prior = np.log(np.maximum(proba, TINY)), 2 * np.eye(n_classes)
     shift = np.zeros((code.max() + 1, n_classes))
     for _ in range(_STEPS):
         gradient, information = -2 * shift, np.tile(prior, (len(shift), 1, 1))
         for rows in row_blocks(proba, n_classes**2):
-            q, own = (
-                softmax(log[rows] + shift[code[rows]], axis=1),
-                indicators(code[rows], len(shift)),
-            )
-            w = weight[rows, None]
-            gradient += own.T @ (w * (target[rows] - q))
+            q = softmax(log[rows] + shift[code[rows]], axis=1)
+            inside, w = indicators(code[rows], len(shift)).T, weight[rows, None]
+            gradient += inside @ (w * (target[rows] - q))
             outer = (w * q)[:, :, None] * (np.eye(n_classes) - q[:, None])
-            information += (own.T @ outer.reshape(len(q), -1)).reshape(information.shape)
+            information += (inside @ outer.reshape(len(q), -1)).reshape(information.shape)
         step = np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
         shift += np.clip(step, -0.5, 0.5)
         if np.abs(step).max() < 1e-10:
@@ -515,104 +588,100 @@ def _steps(problem, proba, code):
     return gain, np.exp(moved), np.linalg.inv(information)
 
 
-def _transitions(problem, best, start):
-    """Transitions from the forecasts or from the best model, whichever have more evidence.
+class LabelledRows(NamedTuple):
+    """Rows, labels and weights of samples; a label distribution gives several."""
 
-    Returns the log odds against the averaged maps and, if there are any, the model that is
-    corrected, its forecasts, the corrected ones, the transitions and the inverse information.
+    rows: np.ndarray
+    label: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, average: Any) -> LabelledRows:
+        """Those of a `ModelAverage`."""
+        if average.label.ndim == 1:
+            return cls(np.arange(len(average.weight)), average.label, average.weight)
+        rows, label = np.nonzero(average.label)
+        return cls(rows, label, average.weight[rows] * average.label[rows, label])
+
+    def log_likelihood(self, proba: np.ndarray) -> float:
+        """Weighted sum of the logarithms of probabilities (n, K)."""
+        return self.weight @ np.log(np.maximum(proba[self.rows, self.label], TINY))
+
+
+@dataclass(frozen=True)
+class TransitionFit:
+    """Transitions from the forecasts ``start`` (n, K) of a model, fitted together.
+
+    ``proba`` (n, K) are the corrected forecasts, ``inverse`` (r, r) is the inverse information of
+    the rates, and ``log_odds`` are those against the averaged maps.
     """
+
+    base: Model
+    start: np.ndarray
+    proba: np.ndarray
+    transitions: tuple[Transition, ...]
+    inverse: np.ndarray
+    log_odds: float
+
+
+def _best_transitions(problem, best, start):
+    """`TransitionFit` from the forecasts or from the best model, whichever has more evidence."""
     average = problem.average
     identity = identity_model(np.exp(average.basis.log_proba(problem.forecast)))
-    rows, label, weight = _labelled(average)
-    at_zero = weight @ np.log(identity.proba[rows, label])
-    bases = [(identity, identity.proba, 0.0)]
+    labelled = LabelledRows.of(average)
+    plain, fits = 0.0, [_fit_transitions(problem, labelled, identity, identity.proba, 0.0)]
     if best.groups:
-        gain = weight @ np.log(np.maximum(start[rows, label], _TINY)) - at_zero
-        bases.append((best, start, gain - (best.gain - best.evidence)))
-    plain = max(evidence for _, _, evidence in bases)
-    options = []
-    for base, proba, evidence in bases:
-        gain, *found = _fit_transitions(problem, proba, rows, label, weight)
-        if found[1]:
-            options.append((evidence + gain, base, proba, *found))
-    if not options:
-        return -np.inf, None
-    evidence, *found = max(options, key=lambda option: option[0])
-    return float(evidence - plain), found
+        gain = labelled.log_likelihood(start) - labelled.log_likelihood(identity.proba)
+        evidence = gain - (best.gain - best.evidence)
+        plain = max(plain, evidence)
+        fits.append(_fit_transitions(problem, labelled, best, start, evidence))
+    fits = [fit for fit in fits if fit is not None]
+    if not fits:
+        return None
+    fit = max(fits, key=lambda fit: fit.log_odds)
+    return replace(fit, log_odds=float(fit.log_odds - plain))
 
 
-def _labelled(average):
-    """Rows, labels and weights of samples; a label distribution gives several."""
-    if average.label.ndim == 1:
-        return np.arange(len(average.weight)), average.label, average.weight
-    rows, label = np.nonzero(average.label)
-    return rows, label, average.weight[rows] * average.label[rows, label]
+def _fit_transitions(problem, labelled, base, proba, evidence):
+    """`TransitionFit` against a log evidence of zero, from a model with its evidence, or None."""
+    size, n_classes = problem.average.size, proba.shape[1]
+    price = PRIOR.cost(0.0, 1, size) + np.log(5 * n_classes * (n_classes - 1))
+    transitions = _search_transitions(problem, labelled, proba, price)
+    if not transitions:
+        return None
+    rate, moved, information = _fit_rates(problem.forecast, labelled, proba, transitions)
+    chosen = np.flatnonzero(rate > _LEAST_RATE)
+    if not len(chosen):
+        return None
+    gain = labelled.log_likelihood(moved) - labelled.log_likelihood(proba) - price * len(chosen)
+    inverse = np.linalg.inv(information[np.ix_(chosen, chosen)])
+    transitions = tuple(transitions[j]._replace(rate=float(rate[j])) for j in chosen)
+    return TransitionFit(base, proba, moved, transitions, inverse, evidence + float(gain))
 
 
-def _fit_transitions(problem, proba, rows, label, weight):
-    """Log evidence, corrected forecasts, transitions and inverse information; none is (0, ...)."""
-    forecast, size, n_classes = problem.forecast, problem.average.size, proba.shape[1]
-    counts = size * problem.share
-    chance = np.maximum(proba[rows, label], _TINY)
-    price = cost(0.0, 1, size) + np.log(5 * n_classes * (n_classes - 1))
-    best = dict[tuple[int, int], tuple]()
-    for source, above, chosen in _beginnings(forecast, counts):
+def _search_transitions(problem, labelled, proba, price):
+    """Pairs whose gain of log likelihood exceeds a price, with the best of the rates tried."""
+    rows, label, weight = labelled
+    chance = np.maximum(proba[rows, label], TINY)
+    counts, n_classes = problem.average.size * problem.share, proba.shape[1]
+    best = dict[tuple[int, int], tuple[float, Transition]]()
+    for source, above, chosen in _beginnings(problem.forecast, counts):
         inside = chosen[rows]
-        own, w = label[inside], weight[inside]
+        label_inside, w = label[inside], weight[inside]
         ratio = proba[rows[inside], source] / chance[inside]
-        ratio[own == source] = -1.0
-        slope = np.bincount(own, w * ratio, n_classes) - w[own == source].sum()
+        ratio[label_inside == source] = -1.0
+        slope = np.bincount(label_inside, w * ratio, n_classes) - w[label_inside == source].sum()
         hopeful = np.flatnonzero(_RATES[-1] * slope > price)
-        for target in hopeful[hopeful != source]:
-            part = (own == target) | (own == source)
+        for target in hopeful[hopeful != source].tolist():
+            part = (label_inside == target) | (label_inside == source)
             gains = w[part] @ np.log1p(ratio[part, None] * _RATES)
             k = int(np.argmax(gains))
-            if gains[k] > max(price, best.get((source, target), (0.0,))[0]):
-                best[source, target] = gains[k], above, _RATES[k]
-    pairs = sorted(
-        ((gain, *pair, *rest) for pair, (gain, *rest) in best.items()),
-        reverse=True,
-        key=lambda one: one[0],
-    )
-    nothing = 0.0, proba, (), np.empty((0, 0))
-    if not pairs:
-        return nothing
-    found = [Transition(int(a), int(b), u, float(r)) for _, a, b, u, r in pairs[:_MOST_PAIRS]]
-    masses = [one.mass(forecast, proba) for one in found]
-    columns = [
-        mass[rows] * ((label == one.target) * 1.0 - (label == one.source))
-        for mass, one in zip(masses, found, strict=True)
-    ]
-    own, rate = np.column_stack(columns), np.array([one.rate for one in found]) / 2
-    while (moved := _moved(proba, masses, found, rate)).min() < 0:
-        rate = rate / 2
-    fit, information = weight @ np.log(chance), np.eye(len(found))
-    for _ in range(_STEPS):  # damped Newton steps: the log likelihood is concave in the rates
-        score = own / (chance + own @ rate)[:, None]
-        information = (score * weight[:, None]).T @ score + 1e-6 * np.eye(len(rate))
-        gradient, size = weight @ score, 1.0
-        free = np.flatnonzero((rate > 0) | (gradient > 0))
-        step = np.zeros_like(rate)
-        step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
-        now = weight @ np.log(chance + own @ rate)
-        while size > 1e-4:
-            new = np.clip(rate + size * step, 0.0, 0.9)
-            changed = _moved(proba, masses, found, new)
-            if changed.min() >= 0 and weight @ np.log(chance + own @ new) >= now:
-                break
-            size /= 2
-        else:
-            break
-        done, rate, moved = np.abs(new - rate).max() < 1e-5, new, changed
-        if done:
-            break
-    kept = np.flatnonzero(rate > _LEAST_RATE)
-    if not len(kept):
-        return nothing
-    found = [found[j]._replace(rate=float(rate[j])) for j in kept]
-    gain = weight @ np.log(np.maximum(moved[rows, label], _TINY)) - fit - price * len(kept)
-    inverse = np.linalg.inv(information[np.ix_(kept, kept)])
-    return float(gain), moved, tuple(found), inverse
+            known = best[source, target][0] if (source, target) in best else 0.0
+            if gains[k] > max(price, known):
+                transition = Transition(source, target, above, float(_RATES[k]))
+                best[source, target] = gains[k], transition
+    pairs = sorted(best.values(), reverse=True, key=lambda pair: pair[0])
+    return [transition for _, transition in pairs[:_MOST_PAIRS]]
 
 
 def _beginnings(forecast, counts) -> Iterator[tuple[int, float | None, np.ndarray]]:
@@ -632,21 +701,314 @@ def _beginnings(forecast, counts) -> Iterator[tuple[int, float | None, np.ndarra
                 yield source, above if q else 0.0, chosen
 
 
-def _moved(proba, masses, found, rate):
-    """Probabilities (n, K) after transitions with these rates."""
-    moved = proba.copy()
-    for mass, one, r in zip(masses, found, rate, strict=True):
-        moved[:, one.source] -= r * mass
-        moved[:, one.target] += r * mass
-    return moved
+def _fit_rates(forecast, labelled, proba, transitions):
+    """Rates, forecasts (n, K) that they correct, and their information, by damped Newton steps.
 
-
-def _rates_leverage(problem, start, proba, transitions, inverse):
-    """Leverage (n,) of each sample in the fit of the rates."""
-    changes = [
-        one.change(problem.forecast, start) / np.sqrt(np.maximum(proba, _TINY))
-        for one in transitions
+    The log likelihood is concave in the rates.
+    """
+    rows, label, weight = labelled
+    chance = np.maximum(proba[rows, label], TINY)
+    masses = [transition.mass(forecast, proba) for transition in transitions]
+    columns = [
+        mass[rows] * ((label == transition.target) * 1.0 - (label == transition.source))
+        for mass, transition in zip(masses, transitions, strict=True)
     ]
-    score = np.stack(changes, axis=2)
-    form = np.einsum("ikj,ikj->i", score @ inverse, score)
-    return problem.average.unit * form / (proba.shape[1] - 1)
+    change = np.column_stack(columns)
+
+    def moved_by(rate):
+        moved = proba.copy()
+        for mass, transition, r in zip(masses, transitions, rate, strict=True):
+            moved[:, transition.source] -= r * mass
+            moved[:, transition.target] += r * mass
+        return moved
+
+    rate = np.array([transition.rate for transition in transitions]) / 2
+    moved = moved_by(rate)
+    while moved.min() < 0:
+        rate = rate / 2
+        moved = moved_by(rate)
+    information = np.eye(len(rate))
+    for _ in range(_STEPS):
+        score = change / (chance + change @ rate)[:, None]
+        information = (score * weight[:, None]).T @ score + 1e-6 * np.eye(len(rate))
+        gradient, length = weight @ score, 1.0
+        free = np.flatnonzero((rate > 0) | (gradient > 0))
+        step = np.zeros_like(rate)
+        step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
+        likelihood = weight @ np.log(chance + change @ rate)
+        while length > 1e-4:
+            trial = np.clip(rate + length * step, 0.0, 0.9)
+            trial_moved = moved_by(trial)
+            possible = trial_moved.min() >= 0
+            if possible and weight @ np.log(chance + change @ trial) >= likelihood:
+                break
+            length /= 2
+        else:
+            break
+        done, rate, moved = np.abs(trial - rate).max() < 1e-5, trial, trial_moved
+        if done:
+            break
+    return rate, moved, information
+
+
+# --- Intervals with cells and transitions ---------------------------------------------------------
+
+
+def extended_norms(
+    problems: Sequence[Any], scores: Sequence[ProperScore], norms: Sequence[Any], share: float
+) -> list[Any]:
+    """The norms with those of cells and transitions, where there are any.
+
+    They are `ErrorNorm` of `AveragedProblem`, each of which has the `share` in the error.
+    """
+    if any(problem.tested is None for problem in problems):
+        return list(norms)
+    pairs = zip(scores, norms, strict=True)
+    return [_extended_norm(problems, score, norm, share) for score, norm in pairs]
+
+
+def _extended_norm(problems, score, norm, share):
+    levels = _levels(problems, norm, score, share)
+    if not (any(levels) or any(problem.tested.found for problem in problems)):
+        return norm
+    wider = _wider_norm(problems, levels, score, norm, share)
+    if any(problem.tested.test.needed for problem in problems):  # a larger error allows more cells
+        finer = _levels(problems, wider, score, share)
+        if finer != levels:
+            wider = _wider_norm(problems, finer, score, norm, share)
+    return replace(norm, wider=wider)
+
+
+def _levels(problems, norm, score, share):
+    """Levels of the cells of each problem: needed, or paid by the variance of the norm."""
+    extensions = [problem.tested for problem in problems]
+    tests = [extension.test for extension in extensions]
+    if problems[0].forecast.shape[1] > 2:  # where transitions are found, one cell for each class
+        return [
+            extension.test.needed or int(bool(extension.test.cells.levels) and extension.found)
+            for extension in extensions
+        ]
+    log, paid = not isinstance(score, Brier), 0
+    budget = _PRICE * (norm.noise2 + 4 * norm.slope * max(norm.estimate, 0.0))
+    known = set.intersection(*(set(test.affordable(log=log)) for test in tests))
+    for level in sorted(known):
+        price = share**2 * sum(test.price(level, log=log) for test in tests)
+        paid = level if price <= budget else paid
+    return [max(test.needed, paid) for test in tests]
+
+
+def _wider_norm(problems, levels, score, norm, share):
+    """The squared norm with cells and transitions."""
+    kind = BrierDirections if isinstance(score, Brier) else LogDirections
+    parts = [kind(problem, level) for problem, level in zip(problems, levels, strict=True)]
+    gain = share * sum(part.gain for part in parts)
+    of_cells, of_dense = [part.of_cells for part in parts], [part.of_dense for part in parts]
+    mean = np.sqrt(share) * np.concatenate(of_cells + of_dense)
+    traces = _CellTraces(problems[0], mean, sum(map(len, of_cells)))
+    for blocks in zip(*(part.blocks for part in parts), strict=True):
+        rows = blocks[0][0]
+        noises = [part.noise(rows, block) for part, (_, block) in zip(parts, blocks, strict=True)]
+        cells, dense, gains = zip(*noises, strict=True)
+        traces.add(
+            rows,
+            np.sqrt(share) * hstack(cells, format="csr"),
+            np.sqrt(share) * np.hstack(dense),
+            0.5 * problems[0].root[rows] * (share * sum(gains) - gain),
+        )
+    return traces.norm(gain, norm.between if isinstance(score, Brier) else 0.0)
+
+
+class _CellTraces:
+    """Traces of powers of the covariance of the mean on cells (sparse) and dense directions."""
+
+    def __init__(self, problem, mean, n_cells):
+        self._problem, self._mean, self._n_cells = problem, mean, n_cells
+        n_dense = len(mean) - n_cells
+        self._signal, self._cells = 0.0, csr_array((n_cells, n_cells))
+        self._cross, self._dense = np.zeros((n_cells, n_dense)), np.zeros((n_dense, n_dense))
+        if problem.cluster is not None:
+            n_clusters = int(problem.cluster.max()) + 1
+            self._sums, self._gain = np.zeros((n_clusters, len(mean))), np.zeros(n_clusters)
+
+    def add(self, rows, cells, dense, gain):
+        """Rows of noise on cells and on dense directions, and half the gains."""
+        if self._problem.cluster is not None:
+            chosen = indicators(self._problem.cluster[rows], len(self._sums)).T
+            self._sums[:, : self._n_cells] += (chosen @ cells).toarray()
+            self._sums[:, self._n_cells :] += chosen @ dense
+            self._gain += chosen @ gain
+            return
+        along = cells @ self._mean[: self._n_cells] + dense @ self._mean[self._n_cells :] + gain
+        self._signal += float(along @ along)
+        self._cells = self._cells + cells.T @ cells
+        self._cross += cells.T @ dense
+        self._dense += dense.T @ dense
+
+    def norm(self, gain, between):
+        """The squared norm of the mean, with the gain of the loss."""
+        if self._problem.cluster is not None:
+            size = independent_size(self._problem.weight, cluster=self._problem.cluster)
+            factor = inflation(size)
+            noise2, noise3 = noise_cumulants(self._sums)
+            along = self._sums @ self._mean + self._gain
+            first = factor * float(np.sum(self._sums**2))
+            second, third = factor**2 * noise2 / 2, factor**3 * noise3 / 8
+            signal = factor * float(along @ along)
+        else:
+            a, b, d = self._cells, self._cross, self._dense
+            first, signal = float(a.diagonal().sum() + np.trace(d)), self._signal
+            second = float(a.power(2).sum() + 2 * np.sum(b**2) + np.sum(d**2))
+            third = float(((a @ a) * a).sum() + 3 * np.sum((a @ b) * b) + 3 * np.sum(d * (b.T @ b)))
+            third = third + float(np.sum((d @ d) * d))
+        squared = float(self._mean @ self._mean)
+        estimate = gain + squared - first
+        raw = max(gain + squared, first) if gain else squared
+        noise2 = max(2 * second, LEAST_NOISE)
+        return SquaredNorm.from_mean(signal, raw, estimate, noise2, 8 * third, between)
+
+
+class BrierDirections:
+    """Residuals Y - S on cells, tangents at S, changes by maps, and transitions.
+
+    Rows are pairs of a sample and a class, only the second one of two classes. ``of_cells`` and
+    ``of_dense`` are the coefficients of the mean residual on orthonormal directions.
+    """
+
+    scale, ridge, gain = 1.0, 0.0, 0.0
+
+    def __init__(self, problem: Any, level: int) -> None:
+        extension = problem.tested
+        self.problem, self._extension, cells = problem, extension, extension.test.cells
+        self._c = c = 1 if problem.forecast.shape[1] == 2 else problem.forecast.shape[1]
+        self._code = cells.at(level) if level else np.zeros(len(problem.weight), dtype=int)
+        self._maps, names = self._changed(), set(problem.average.directions.names)
+        self.blocks = problem.average.directions.of(names - (CONFUSION if level else set()))
+        n_cells, whole, along, totals = max(cells.chains * level, 1), 0.0, 0.0, 0.0
+        for rows, block in self.blocks:
+            x, e, omega = self._values(rows, block)
+            share, flat = problem.share[rows, None], x.reshape(-1, x.shape[2])
+            weighted, errors = (share * omega)[:, :, None] * x, share * e
+            whole = whole + flat.T @ weighted.reshape(flat.shape)
+            along = along + errors.ravel() @ flat
+            star = extension.proba[rows]
+            values = [
+                weighted.reshape(len(x), -1),
+                share * omega,
+                errors,
+                share * self._columns(problem.residual(rows, star)),
+                share * self._columns(star),
+                share,
+                problem.root[rows, None] ** 2,
+            ]
+            totals = totals + indicators(self._code[rows], n_cells).T @ np.hstack(values)
+        ends = np.cumsum([c * x.shape[2], c, c, c, c, 1])
+        crossed, gram, errors, residual, star, mass, square = np.split(totals, ends, axis=1)
+        several = (square < (1 - 1e-9) * mass**2) & (level > 0)
+        mass = np.where(mass > 0, mass, 1.0)
+        self._factor = np.where(several, mass / np.sqrt(np.maximum(mass**2 - square, TINY)), 0.0)
+        self._centre = residual / mass
+        whitened = self._between(gram, errors, star / mass, mass) + self.ridge
+        self._root = self.scale * several / np.sqrt(np.where(whitened > 0, whitened, np.inf))
+        self.of_cells = (errors * self._root).ravel()
+        gram = np.where((level > 0) & (gram > 0), gram + self.ridge, np.inf)
+        crossed = crossed.reshape(n_cells * c, -1)
+        self._inside = crossed / gram.reshape(-1, 1)
+        # Orthonormal directions of what the dense ones have within cells.
+        root = orthonormal(whole)
+        eigenvalues, vectors = np.linalg.eigh(root.T @ (whole - crossed.T @ self._inside) @ root)
+        within = eigenvalues > _CONTAINED
+        self._dense = self.scale * root @ (vectors[:, within] / np.sqrt(eigenvalues[within]))
+        self.of_dense = (along - errors.ravel() @ self._inside) @ self._dense
+
+    def noise(self, rows: Any, block: Any) -> tuple[csr_array, np.ndarray, Any]:
+        """Noise of some samples on the cells and the dense directions, and their gains."""
+        problem, extension, code = self.problem, self._extension, self._code[rows]
+        residual = self._columns(problem.residual(rows, extension.proba[rows]))
+        factor = self._factor[code]
+        residual = np.where(factor > 0, (residual - self._centre[code]) * factor, residual)
+        residual *= problem.root[rows, None] / np.sqrt(1 - extension.leverage[rows, None])
+        dense = np.einsum("icj,ic->ij", self._values(rows, block)[0], residual)
+        dense -= at_cells(residual, code, len(self._inside)) @ self._inside
+        of_cells = at_cells(residual * self._root[code], code, len(self._inside))
+        return of_cells, dense @ self._dense, self._gains(rows)
+
+    def _columns(self, values):
+        """The columns (m, c) of values (m, K)."""
+        return values[:, -self._c :]
+
+    def _changed(self):
+        """Forecasts (n, K) of maps that change anything."""
+        average, s = self.problem.average, self.problem.forecast
+        maps = [average.affine.proba, average.best.proba, self._extension.proba]
+        maps = [
+            p for k, p in enumerate(maps) if len(p) == len(s) and all(p is not q for q in maps[:k])
+        ]
+        return [p for p in maps if self.problem.share @ np.sum((p - s) ** 2, axis=1) > NO_CHANGE]
+
+    def _changes(self, rows):
+        """Changes (m, K) by the transitions."""
+        forecast, start = self.problem.forecast[rows], self._extension.start[rows]
+        return [transition.change(forecast, start) for transition in self._extension.transitions]
+
+    def _values(self, rows, block):
+        """Directions (m, c, J), residuals (m, c) and their weights (m, c) in inner products."""
+        s = self.problem.forecast[rows]
+        changes = [proba[rows] - s for proba in self._maps] + self._changes(rows)
+        x = [block.tangents(np.exp(block.log)), *(self._columns(d)[:, :, None] for d in changes)]
+        e = self._columns(self.problem.residual(rows, s))
+        return np.concatenate(x, axis=2), e, np.ones_like(e)
+
+    def _between(self, gram, errors, star, mass):
+        """Inner products of the cells with themselves."""
+        return gram
+
+    def _gains(self, rows):
+        """Gains (m,) of the loss by the map at which the residuals are."""
+        return 0.0
+
+
+class LogDirections(BrierDirections):
+    """Residuals of the corrected map, whitened by its information, and its gain of log loss.
+
+    A cell whose mean differs from that of the map has the information in between: so half the
+    squared norm is the Kullback-Leibler divergence up to third order.
+    """
+
+    scale = np.sqrt(0.5)
+
+    def __init__(self, problem: Any, level: int) -> None:
+        self.ridge = 1 / problem.average.size
+        super().__init__(problem, level)
+        self.gain = float(problem.share @ self._gains(slice(None)))
+
+    def _changed(self):
+        return []
+
+    def _values(self, rows, block):
+        star, g = self._extension.proba[rows], block.values()
+        e = self._columns(self.problem.residual(rows, star))
+        if self._c == 1:
+            return g, e, star[:, :1] * star[:, 1:]
+        x = g - np.einsum("ik,ikj->ij", star, g)[:, None]
+        changes = [(d / np.maximum(star, TINY))[:, :, None] for d in self._changes(rows)]
+        return np.concatenate([x, *changes], axis=2), e, star
+
+    def _between(self, gram, errors, star, mass):
+        move = errors / (gram + 2 * self.ridge) * gram / mass / 3
+        between, star = np.clip(star + move, 1e-12, 1.0), np.maximum(star, 1e-12)
+        ratio = between / star
+        if self._c == 1:
+            ratio *= np.maximum(1 - between, 1e-12) / np.maximum(1 - star, 1e-12)
+        return gram * ratio
+
+    def _gains(self, rows):
+        return self.problem.log_gain(rows, self._extension.proba[rows])
+
+
+def orthonormal(gram: np.ndarray) -> np.ndarray:
+    """Columns R with R' gram R = 1; directions that the others nearly contain are left out."""
+    size = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    size[size == 0] = 1.0
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    new = values > _FLAT * max(values.max(), TINY)
+    return vectors[:, new] / np.sqrt(values[new]) / size[:, None]

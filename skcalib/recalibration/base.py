@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.ties import SINGLE
 from skcalib._util.types import ArrayLike
@@ -45,73 +49,82 @@ from skcalib.data.labels import (
 )
 from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_not_swapped, soft_classes
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.scale import in_units, logit_unit
-from skcalib.scores import LogLoss, LossLike, resolve_training_loss, weighted_mean
+from skcalib.links.logits import detection_limit, in_units, log_forecast, logit_unit
+from skcalib.scores import LogLoss, LossLike, ProperScore, resolve_training_loss, weighted_mean
 
 
+@dataclass(eq=False)
 class CalibrationSamples:
     """Validated samples, which a recalibrator is fitted to.
 
     `values` (n_rows, n_classes) are the probabilities, or logits with ``input="logits"``, of the
     user, which a fit must neither change nor keep; `read` makes the input of the map from them,
-    ``forecast``, where they are not the input. `labels` are columns (n_rows,), or one-hot labels or
-    label distributions (n_rows, n_classes), and the attribute ``labels`` is the columns where there
-    are any; ``target`` (n_rows, n_classes) is one-hot or has the distributions. `weight` is
+    ``forecast``, where they are not the input. `labels_or_target` are columns (n_rows,), or one-hot
+    labels or label distributions (n_rows, n_classes): ``labels`` are the columns where there are
+    any, and ``target`` (n_rows, n_classes) is one-hot or has the distributions. `weight` is
     positive. Where a row of a sketch stands for several samples, `count` is their number and
-    `square` the sum of their squared weights. `features` are for recalibrators that take them, and
-    `folds`, test rows, for those that compare maps. ``cluster`` has the numbers of the clusters of
-    dependent samples, or is None. `score` is the loss of the recalibrator.
+    `square` the sum of their squared weights. `folds`, test rows, are for recalibrators that
+    compare maps, `features` for those that take them, and `cluster` has the numbers of the clusters
+    of dependent samples. `score` is the loss of the recalibrator.
     """
 
-    def __init__(
-        self, score, values, labels, weight, *, read=None, count=None, square=None, folds=None
-    ):
-        self.score, self.values, self.weight = score, values, weight
-        self.count, self.square, self.folds = count, square, folds
-        self.features = self.cluster = None
-        self._given, self._read = labels, read
+    score: ProperScore
+    values: np.ndarray
+    labels_or_target: np.ndarray
+    weight: np.ndarray
+    read: Callable[[np.ndarray], np.ndarray] | None = None
+    count: np.ndarray | None = None
+    square: np.ndarray | None = None
+    folds: list[np.ndarray] | None = None
+    features: np.ndarray | None = None
+    cluster: np.ndarray | None = None
 
     @cached_property
     def forecast(self) -> np.ndarray:
-        return self.values if self._read is None else self._read(self.values)
+        return self.values if self.read is None else self.read(self.values)
 
     @cached_property
     def labels(self) -> np.ndarray:
-        return labels_or_shares(self._given)
+        return labels_or_shares(self.labels_or_target)
 
     @cached_property
     def target(self) -> np.ndarray:
-        given = self._given
-        return given if given.ndim == 2 else one_hot_rows(given, self.values.shape[1])
+        if self.labels_or_target.ndim == 2:
+            return self.labels_or_target
+        return one_hot_rows(self.labels_or_target, self.values.shape[1])
 
     def per_class(self) -> list[CalibrationSamples]:
         """Samples of two columns, rest and class: for each class, or the last one of two."""
         problems = [(self.forecast, self.target)]
         if self.forecast.shape[1] > 2:
             problems = [*Classwise().problems(self.forecast, self.target)]
-        rows: dict[str, Any] = {"count": self.count, "square": self.square}
-        return [CalibrationSamples(self.score, *one, self.weight, **rows) for one in problems]
+        return [
+            CalibrationSamples(
+                self.score, forecast, target, self.weight, count=self.count, square=self.square
+            )
+            for forecast, target in problems
+        ]
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
         """Smallest and largest probability of each class (n_classes, 2)."""
-        return forecast_range(recalibrator._probabilities(self.values, self))
+        if recalibrator.input == "proba":
+            return forecast_range(self.values)
+        return forecast_range(recalibrator._as_proba(self.forecast))
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Mean losses without and with the map."""
-        forecast = self.forecast
-        before, after = recalibrator._as_proba(forecast), recalibrator._apply_map(forecast)
+        before = recalibrator._as_proba(self.forecast)
+        after = recalibrator._apply_map(self.forecast)
         return self.mean_loss(before), self.mean_loss(after)
 
     def mean_loss(self, proba: np.ndarray) -> float:
         """Mean loss of forecasts (n_rows, n_classes)."""
-        return float(weighted_mean(self._losses(proba), self.weight))
-
-    def _losses(self, proba):
         if not isinstance(self.score, LogLoss) or self.labels.ndim == 2:
-            return self.score.loss(self.target, proba)
-        with np.errstate(divide="ignore"):
-            return -np.log(proba[np.arange(len(proba)), self.labels], dtype=np.float64)
+            losses = self.score.loss(self.target, proba)
+        else:
+            with np.errstate(divide="ignore"):
+                losses = -np.log(proba[np.arange(len(proba)), self.labels], dtype=np.float64)
+        return float(weighted_mean(losses, self.weight))
 
 
 class TransformerOfColumns(TransformerMixin):
@@ -152,14 +165,15 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     of shape (n, K) and ``weight`` of shape (n,), and sets the declarations ``injective_``,
     ``preserves_argmax_`` and ``preserves_order_``. ``_apply_map(forecast)`` maps forecasts (m, K).
     Neither may change its arrays, and a fit must not keep them. Constructors have the parameters
-    ``input``, ``loss`` and ``labels``; one with more of them sets all itself.
+    ``input``, ``loss`` and ``labels``; one with more of them sets all itself. The base class
+    validates, sets ``classes_``, ``calibration_range_`` and the losses, and has the public methods.
 
     The docstring of a class need not repeat the entries of parameters that it inherits, nor that of
     a method what its base class says of the same parameters and of the result.
 
     Three more methods are optional. ``_check_parameters()`` raises for invalid parameters, before
     the data are read. ``_read(values)`` makes the input of the map from validated probabilities or
-    logits. ``_fit_without_each(samples, folds, whole)`` returns a list of recalibrators fitted
+    logits. ``_fit_without_each(samples, whole)`` returns a list of recalibrators fitted
     without each fold where one fit to all samples gives them, else None.
 
     Parameters
@@ -234,6 +248,39 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         super().__init_subclass__(**kwargs)
         completes_docstrings(cls)
 
+    # --- What a subclass has ----------------------------------------------------------------------
+
+    def _fit_map(self, samples):
+        """Learn the map. May return the mean losses without and with it, if they are known."""
+        raise NotImplementedError
+
+    def _apply_map(self, forecast):
+        """The map of forecasts (n, K)."""
+        raise NotImplementedError
+
+    def _fit_without_each(self, samples, whole=None):
+        """Fits to the samples outside of each of their folds, where one fit to all gives them.
+
+        None where each fold needs a fit of its own. `whole` is a fit to all samples that is known.
+        """
+
+    def _check_parameters(self):
+        """Raise for invalid parameters, before data are read."""
+        resolve_training_loss(self.loss)
+        check_parameters_of(self)
+        if self.labels is not None:
+            check_label_list(self.labels)
+
+    def _read(self, values):
+        """Input of the map, from validated probabilities or logits."""
+        if self.input == "logits":
+            logits = in_units(values, self.logit_unit_, self.logit_tails_)
+            # In single precision, steps of a map would be missed.
+            return logits if self._of_logits else softmax(logits.astype(np.float64), axis=1)
+        return log_forecast(values, self.detection_limit_) if self._of_logits else values
+
+    # --- Fits and maps ----------------------------------------------------------------------------
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
@@ -248,88 +295,14 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         """
         return self._learn(self._check_samples(X, y, sample_weight))
 
-    def _check_samples(self, X, y, sample_weight):
-        """Validated `CalibrationSamples`; sets the classes and names of columns of valid ones."""
-        check_indices(X=X, y=y, sample_weight=sample_weight)
-        self._check_call(X, y)
-        if has_columns(y):
-            raw, labels, classes = self._check_soft(X, y)
-        else:
-            raw, labels, classes = self._check_labels(X, y, self.labels)
-            if np.asarray(y).ndim == 2:
-                column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
-        weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
-        values = self._validated(raw)
-        self._set_columns(X, classes, ordered_categories(y))
-        return self._samples(values, labels, weight)
-
-    def _set_columns(self, X, classes, categories=None):
-        """Set the number, names and classes of columns: last, as X must be valid."""
-        if resolve_training_loss(self.loss).ordered:
-            check_class_order(classes, categories)
-        if np.ndim(X) == 2:
-            validate_data(self, X, reset=True, skip_check_array=True)
-        self.classes_ = classes
-
-    def _check_call(self, X, y):
-        """Raise for invalid parameters and for arguments of other kinds."""
-        self._check_parameters()
-        if callable(getattr(X, "predict_proba", None)):
-            raise ValueError(
-                f"X is a classifier, {type(X).__name__}, but must be a matrix of probabilities: "
-                f"{self._remedy()}."
-            )
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-
-    def _check_labels(self, X, y, labels):
-        """The values as given (n, K), the columns of the labels (n,), and the classes."""
-        categories, y = ordered_categories(y), check_y(y, name="y")
-        raw = check_features(X, name="X", n_samples=len(y))
-        classes = self._check_columns(X, raw, y, labels, categories)
-        return raw, class_columns(y, classes), classes
-
-    def _check_soft(self, X, y):
-        """As `_check_labels`, for label distributions (n, K); losses are linear in them."""
-        if not self._takes_soft:
-            raise ValueError(
-                f"{type(self).__name__} needs one label per sample, not soft labels of shape "
-                f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
-            )
-        target, votes = check_soft_labels(y, name="y")
-        raw = check_features(X, name="X", n_samples=len(target))
-        own = soft_classes(y, self.labels, target.shape[1], name="y")
-        if max(raw.shape[1], 2) != len(own):
-            raise ValueError(
-                f"y has {len(own)} columns and X has {raw.shape[1]}: soft labels and forecasts "
-                "need a column for each class."
-            )
-        check_not_swapped(raw, votes, "X", "y")
-        if self.labels is None and raw.shape[1] > 1:
-            check_column_names(X, own, "X")
-        classes = self._check_columns(X, raw, own, own)
-        order = [own.tolist().index(label) for label in classes.tolist()]
-        return raw, target[:, order], classes
-
-    def _samples(self, values, labels, weight, **beside):
-        """`CalibrationSamples` of validated values."""
-        self._learn_input(values)
-        score = resolve_training_loss(self.loss)
-        return CalibrationSamples(score, values, labels, weight, read=self._read, **beside)
-
-    def _learn_input(self, values):
-        """Learn what `_read` needs: the unit of logits, or the detection limit of probabilities."""
+    def _samples(self, values, labels, weight, **attributes):
+        """`CalibrationSamples` of validated values; learns what `_read` needs."""
         if self.input == "logits":
             self.logit_unit_, self.logit_tails_ = logit_unit(values)
         elif self._of_logits:
             self.detection_limit_ = detection_limit(values)
-
-    @property
-    def _unit(self):
-        """What the values that are passed are divided by."""
-        return self.logit_unit_ if self.input == "logits" else 1.0
+        score = resolve_training_loss(self.loss)
+        return CalibrationSamples(score, values, labels, weight, read=self._read, **attributes)
 
     def _learn(self, samples):
         """Fit the map, and measure the losses where the fit has not done so."""
@@ -340,6 +313,15 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             self.loss_before_, self.loss_after_ = losses
         self.calibration_range_ = samples.ranges(self)
         return self
+
+    @property
+    def _unit(self):
+        """What the values that are passed are divided by."""
+        return self.logit_unit_ if self.input == "logits" else 1.0
+
+    def _as_proba(self, forecast):
+        """Probabilities of the input of the map."""
+        return softmax(forecast, axis=1) if self._of_logits else forecast
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Recalibrated probabilities, shape (n_samples, n_classes).
@@ -358,31 +340,23 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _mapped(self, values, *features):
         """The map of validated values (n, K) as an array of its own."""
-        found = self._apply_map(self._read(values), *features)
-        return found.copy() if np.may_share_memory(found, values) else found
+        proba = self._apply_map(self._read(values), *features)
+        return proba.copy() if np.may_share_memory(proba, values) else proba
 
-    def _check_forecasts(self, X):
-        """Validated values (n, K) of new samples, whose columns are those of `fit`."""
-        check_is_fitted(self)
-        refuse_frames_to_fetch(X, "X")
-        is_table = np.ndim(X) == 2
-        if is_table:
-            validate_data(self, X, reset=False, skip_check_array=True)
-        if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
-            check_column_names(X, self.classes_, "X")
-        values = self._validated(X)
-        if values.shape[1] != len(self.classes_):
-            raise ValueError(
-                f"X has {values.shape[1]} columns, but {type(self).__name__} was fitted with "
-                f"{len(self.classes_)} classes."
-            )
-        return values
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Class of largest recalibrated probability.
 
-    def _probabilities(self, values, samples=None):
-        """Probabilities of validated values, which are those of `samples` if these are given."""
-        if self.input == "proba":
-            return values
-        return self._as_proba(self._read(values) if samples is None else samples.forecast)
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Recalibrated probabilities: the same as `predict_proba`."""
+        return self.predict_proba(X)
 
     def outside(self, X: ArrayLike) -> np.ndarray:
         """Whether forecasts lie beyond those of the calibration set.
@@ -418,56 +392,111 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         >>> scaling.outside([0.35, 0.999]).sum()
         np.int64(1)
         """
-        return outside_range(self, self._probabilities(self._check_forecasts(X))).any(axis=1)
+        proba = self._check_forecasts(X)
+        if self.input == "logits":
+            proba = self._as_proba(self._read(proba))
+        return outside_range(self, proba).any(axis=1)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Class of largest recalibrated probability.
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.positive_only = self.input == "proba"
+        return tags
 
-        Returns
-        -------
-        array of shape (n_samples,)
-            Labels.
-        """
-        proba = self.predict_proba(X)
-        return self.classes_[proba.argmax(axis=1)]
+    # --- Validation -------------------------------------------------------------------------------
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """Recalibrated probabilities: the same as `predict_proba`."""
-        return self.predict_proba(X)
+    def _check_samples(self, X, y, sample_weight):
+        """Validated `CalibrationSamples`; sets the classes and names of columns of valid ones."""
+        check_indices(X=X, y=y, sample_weight=sample_weight)
+        self._check_call(X, y)
+        if has_columns(y):
+            raw, labels, classes = self._check_soft(X, y)
+        else:
+            raw, labels, classes = self._check_labels(X, y, self.labels)
+            if np.asarray(y).ndim == 2:
+                column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
+        weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
+        values = self._validated(raw)
+        self._set_columns(X, classes, ordered_categories(y))
+        return self._samples(values, labels, weight)
 
-    def _fit_map(self, samples):
-        """Learn the map. May return the mean losses without and with it, if they are known."""
-        raise NotImplementedError
+    def _check_call(self, X, y):
+        """Raise for invalid parameters and for arguments of other kinds."""
+        self._check_parameters()
+        if callable(getattr(X, "predict_proba", None)):
+            raise ValueError(
+                f"X is a classifier, {type(X).__name__}, but must be a matrix of probabilities: "
+                f"{self._remedy()}."
+            )
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
 
-    def _apply_map(self, forecast):
-        raise NotImplementedError
+    def _check_labels(self, X, y, labels):
+        """The values as given (n, K), the columns of the labels (n,), and the classes."""
+        categories, y = ordered_categories(y), check_y(y, name="y")
+        raw = check_features(X, name="X", n_samples=len(y))
+        classes = self._check_columns(X, raw, y, labels, categories)
+        return raw, class_columns(y, classes), classes
 
-    def _fit_without_each(self, samples, folds, whole=None):
-        """Fits to the samples outside of each fold, where one fit to all samples gives them.
+    def _check_soft(self, X, y):
+        """As `_check_labels`, for label distributions (n, K); losses are linear in them."""
+        if not self._takes_soft:
+            raise ValueError(
+                f"{type(self).__name__} needs one label per sample, not soft labels of shape "
+                f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
+            )
+        target, votes = check_soft_labels(y, name="y")
+        raw = check_features(X, name="X", n_samples=len(target))
+        columns = soft_classes(y, self.labels, target.shape[1], name="y")
+        if max(raw.shape[1], 2) != len(columns):
+            raise ValueError(
+                f"y has {len(columns)} columns and X has {raw.shape[1]}: soft labels and forecasts "
+                "need a column for each class."
+            )
+        check_not_swapped(raw, votes, "X", "y")
+        if self.labels is None and raw.shape[1] > 1:
+            check_column_names(X, columns, "X")
+        classes = self._check_columns(X, raw, columns, columns)
+        order = [columns.tolist().index(label) for label in classes.tolist()]
+        return raw, target[:, order], classes
 
-        None where each fold needs a fit of its own. `whole` is a fit to all samples that is known.
-        """
+    def _set_columns(self, X, classes, categories=None):
+        """Set the number, names and classes of columns: last, as X must be valid."""
+        if resolve_training_loss(self.loss).ordered:
+            check_class_order(classes, categories)
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        self.classes_ = classes
 
-    def _read(self, values):
-        """Input of the map, from validated probabilities or logits."""
-        logits = self._in_units(values) if self.input == "logits" else None
-        if self._of_logits:
-            return log_forecast(values, self.detection_limit_) if logits is None else logits
-        # In single precision, steps of a map would be missed.
-        return values if logits is None else softmax(logits.astype(np.float64), axis=1)
+    def _check_forecasts(self, X):
+        """Validated values (n, K) of new samples, whose columns are those of `fit`."""
+        check_is_fitted(self)
+        refuse_frames_to_fetch(X, "X")
+        is_table = np.ndim(X) == 2
+        if is_table:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        if not (is_table and hasattr(self, "feature_names_in_")):  # else the names are those of fit
+            check_column_names(X, self.classes_, "X")
+        return self._validated_columns(X)
 
-    def _in_units(self, logits):
-        return in_units(logits, self.logit_unit_, self.logit_tails_)
+    def _validated_columns(self, X):
+        """`_validated`, with a column for each class of `fit`."""
+        values = self._validated(X)
+        if values.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"X has {values.shape[1]} columns, but {type(self).__name__} was fitted with "
+                f"{len(self.classes_)} classes."
+            )
+        return values
 
-    def _as_proba(self, forecast):
-        """Probabilities of the input of the map."""
-        return softmax(forecast, axis=1) if self._of_logits else forecast
-
-    def _check_parameters(self):
-        resolve_training_loss(self.loss)
-        check_parameters_of(self)
-        if self.labels is not None:
-            check_label_list(self.labels)
+    def _validated(self, X):
+        """Probabilities (n, K), or logits; a single column is that of the positive class."""
+        if self.input == "proba":
+            return check_proba(X, name="X", copy=False)
+        logits = check_features(X, name="X")
+        return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
     def _check_columns(self, X, raw, y, labels, categories=None):
         """The class of each column; raises if X has features or logits instead of probabilities."""
@@ -478,10 +507,10 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 f"logits set input='logits'; for features, {self._remedy()}."
             )
         if self.input == "logits" and _like_probabilities(raw):
-            what = "in [0, 1]" + (", and its rows sum to 1" if raw.shape[1] > 1 else "")
+            sums = ", and its rows sum to 1" if raw.shape[1] > 1 else ""
             warnings.warn(
-                f"X is {what}, but {type(self).__name__} reads it as logits: for probabilities "
-                "leave out input='logits'.",
+                f"X is in [0, 1]{sums}, but {type(self).__name__} reads it as logits: for "
+                "probabilities leave out input='logits'.",
                 UserWarning,
                 stacklevel=outside_level(),
             )
@@ -524,19 +553,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             f"RecalibratedClassifierCV(FrozenEstimator(clf), {type(self).__name__}())"
         )
 
-    def _validated(self, X):
-        """Probabilities (n, K), or logits; a single column is that of the positive class."""
-        if self.input == "proba":
-            return check_proba(X, name="X", copy=False)
-        logits = check_features(X, name="X")
-        return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.positive_only = self.input == "proba"
-        return tags
-
 
 def _like_probabilities(logits):
     """Whether the rows of logits (n, K), at least two, are probabilities."""
@@ -555,7 +571,7 @@ class LogitRecalibrator(Recalibrator):
     are multiples of one, such as shares of votes, and at most .005; or else half of the smallest
     probability, and at most 2^-25, which single precision cannot tell from 0 beside 1. Logarithms
     below -87, which single precision cannot represent, are compressed by a strictly increasing
-    function (``skcalib.links._base.log_forecast``). Other values are unchanged. Both
+    function (``skcalib.links.logits.log_forecast``). Other values are unchanged. Both
     ``loss_before_`` and ``loss_after_`` are measured on the input of the map.
 
     Parameters
@@ -570,6 +586,21 @@ class LogitRecalibrator(Recalibrator):
     """
 
     _of_logits = True
+
+
+def divided_by_sum(p, forecast):
+    """Rows of p (n, K) divided by their sum; the forecast where the sum is 0."""
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
+
+
+def check_seed(random_state):
+    """Raise unless the parameter gives the same random numbers in each fit."""
+    if not isinstance(random_state, Integral):
+        raise ValueError(
+            "random_state must be a whole number, which gives the same map in each fit, got "
+            f"{shown(random_state)}."
+        )
 
 
 def forecast_range(proba):

@@ -70,24 +70,23 @@ class CorrectedModel:
 
     def fit(self, start, table, target, weight):
         """Fit all parts to samples with logits `start`; weights have mean one."""
-        rows = start, target, weight
         # scikit-learn's checks of its parameters take a third of the time of a small tree
         with threads_for(table), config_context(skip_parameter_validation=True):
             self._columns = _Columns(table)
-            self._score = Components(start, MOST_COMPONENTS if self.by_score else 0)
-            known = self._columns.read(table), self._score.read(start)
+            self._components = Components(start, MOST_COMPONENTS if self.by_score else 0)
+            inputs = self._columns.read(table, self._components.read(start))
             self._parts = [
-                _Regression(*known, *rows, products=False, seed=self.seed),
-                _Regression(*known, *rows, products=True, seed=self.seed),
-                _Trees(*known, *rows, seed=self.seed),
+                _Regression(inputs, start, target, weight, products=False, seed=self.seed),
+                _Regression(inputs, start, target, weight, products=True, seed=self.seed),
+                _Trees(inputs, start, target, weight, seed=self.seed),
             ]
         return self
 
     def paths(self, start, table):
         """Corrections of the logits of samples, for each part and level: arrays (L, n, K)."""
         with threads_for(table):
-            known = self._columns.read(table), self._score.read(start)
-            return [part.path(*known) for part in self._parts]
+            inputs = self._columns.read(table, self._components.read(start))
+            return [part.path(inputs) for part in self._parts]
 
 
 def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, finish=None, **options):
@@ -98,15 +97,14 @@ def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, finish=N
     """
     predict = partial(_paths_of_fold, options, finish, start, table, target, weight)
     with threads_for(table, n_jobs):
-        found, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
-    found = np.moveaxis(found, 1, 0)
+        paths, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
     ends = np.cumsum([len(_PENALTIES), len(_PENALTIES), len(_ROUNDS)])[:-1]
-    return np.split(found, ends)
+    return np.split(np.moveaxis(paths, 1, 0), ends)
 
 
 def _paths_of_fold(options, finish, start, table, target, weight, train, test):
-    known = start[train], table[train], target[train], weight[train]
-    model = CorrectedModel(**options).fit(*known)
+    model = CorrectedModel(**options)
+    model.fit(start[train], table[train], target[train], weight[train])
 
     def predict(rows):
         return np.concatenate(model.paths(start[rows], table[rows]))
@@ -115,16 +113,17 @@ def _paths_of_fold(options, finish, start, table, target, weight, train, test):
 
 
 @dataclass(frozen=True)
-class _Read:
+class _Inputs:
     """Features of samples: ``standard``, ``rank``, ``indicators`` and whether they are ``missing``.
 
-    Missing values are 0, the mean.
+    Missing values are 0, the mean. ``components`` are those of the logits.
     """
 
     standard: np.ndarray
     rank: np.ndarray
     indicators: np.ndarray
     missing: np.ndarray
+    components: np.ndarray
 
 
 class _Columns:
@@ -151,8 +150,8 @@ class _Columns:
         hidden = (~known).sum(axis=0) >= _LEAST_KNOWN
         self.hidden = np.flatnonzero(enough & hidden)
 
-    def read(self, table):
-        """The `_Read` of features (n, d)."""
+    def read(self, table, components):
+        """The `_Inputs` of features (n, d) and components of the logits (n, c)."""
         shape = len(table), len(self.numbers)
         standard, rank = np.zeros(shape), np.zeros(shape)
         missing = np.isnan(table)
@@ -166,7 +165,7 @@ class _Columns:
         shown = [table[:, j] == value for j, value in self.values]
         shown += [missing[:, j] for j in self.hidden]
         indicators = np.column_stack(shown) if shown else np.empty((len(table), 0))
-        return _Read(standard, rank, indicators.astype(np.float64), absent)
+        return _Inputs(standard, rank, indicators.astype(np.float64), absent, components)
 
 
 class Components:
@@ -191,44 +190,43 @@ class Components:
 class _Regression:
     """Multinomial ridge regression from the logits, for each of several penalties."""
 
-    def __init__(self, known, score, start, target, weight, *, products, seed):
-        n_classes, self.pairs = start.shape[1], None
+    def __init__(self, inputs, start, target, weight, *, products, seed):
+        n_classes, self.pairs, proba = start.shape[1], None, softmax(start, axis=1)
         if products:
-            pull = known.rank.T @ (weight[:, None] * (target - softmax(start, axis=1)))
-            self.pairs = _pairs(np.sum(pull**2, axis=1), score.shape[1], n_classes)
-        basis = self._basis(known, score)
+            pull = inputs.rank.T @ (weight[:, None] * (target - proba))
+            strength = np.sum(pull**2, axis=1)
+            self.pairs = pairs_of_columns(strength, inputs.components.shape[1], n_classes)
+        basis = self._basis(inputs)
         self.centre = np.average(basis, axis=0, weights=weight)
         spread = np.sqrt(np.average((basis - self.centre) ** 2, axis=0, weights=weight))
-        n_numbers = basis.shape[1] - (0 if products else known.indicators.shape[1])
+        n_numbers = basis.shape[1] - (0 if products else inputs.indicators.shape[1])
         self.scale = np.where(spread > 1e-9, spread, np.inf)
         self.scale[n_numbers:] = 1.0  # rare categories are shrunk more
         basis = (basis - self.centre) / self.scale
         root = np.sqrt(weight)[:, None]
         self.turn, size = _directions(root * basis, seed)
         basis = basis @ self.turn
-        proba = softmax(start, axis=1)
         curvature = np.maximum(weighted_mean(proba * (1 - proba), weight), _LEAST_CURVATURE)
         effects = np.zeros((len(size), n_classes))
         self.effects = []
         for penalty in _PENALTIES:
             unit = 1 / np.sqrt(size[:, None] * curvature + penalty)
-            given = basis, start, target, weight, penalty
-            effects = _maximise(effects, unit, *given)
+            effects = _maximise(effects, unit, basis, start, target, weight, penalty)
             self.effects.append(effects)
 
-    def path(self, known, score):
+    def path(self, inputs):
         """Corrections (L, n, K)."""
-        basis = ((self._basis(known, score) - self.centre) / self.scale) @ self.turn
+        basis = ((self._basis(inputs) - self.centre) / self.scale) @ self.turn
         return np.stack([basis @ effects for effects in self.effects])
 
-    def _basis(self, known, score):
+    def _basis(self, inputs):
         if self.pairs is None:
-            return np.hstack([known.standard, known.indicators])
-        both = np.hstack([known.rank, score])
+            return np.hstack([inputs.standard, inputs.indicators])
+        both = np.hstack([inputs.rank, inputs.components])
         return both[:, self.pairs[0]] * both[:, self.pairs[1]]
 
 
-def _pairs(strength, n_components, n_classes):
+def pairs_of_columns(strength, n_components, n_classes):
     """Columns of features and components to multiply: those of the strongest features."""
     most, n_used = max(_MOST_PRODUCTS // n_classes, 50), len(strength)
     while n_used * (n_used + 1) / 2 + n_used * n_components > most:
@@ -236,8 +234,8 @@ def _pairs(strength, n_components, n_classes):
     used = np.sort(np.argsort(-strength, kind="stable")[:n_used])
     columns = np.append(used, len(strength) + np.arange(n_components))
     first, second = np.triu_indices(len(columns))
-    own = first < n_used
-    return columns[first[own]], columns[second[own]]
+    with_feature = first < n_used
+    return columns[first[with_feature]], columns[second[with_feature]]
 
 
 def _directions(basis, seed):
@@ -258,32 +256,32 @@ def _maximise(effects, unit, basis, start, target, weight, penalty):
         return effects
 
     def loss_and_gradient(values):
-        own = values.reshape(effects.shape) * unit
-        logits = start + basis @ own
+        scaled = values.reshape(effects.shape) * unit
+        logits = start + basis @ scaled
         logits -= logits.max(axis=1, keepdims=True)
         total = np.exp(logits)
         sums = total.sum(axis=1, keepdims=True)
         loss = -weight @ np.sum(target * (logits - np.log(sums)), axis=1)
         pull = weight[:, None] * (total / sums - target)
-        gradient = (basis.T @ pull + penalty * own) * unit
-        return loss + 0.5 * penalty * np.sum(own**2), gradient.ravel()
+        gradient = (basis.T @ pull + penalty * scaled) * unit
+        return loss + 0.5 * penalty * np.sum(scaled**2), gradient.ravel()
 
     options = {"maxiter": _STEPS, "ftol": 1e-6}
     begin = (effects / unit).ravel()
-    found = minimize(loss_and_gradient, begin, jac=True, method="L-BFGS-B", options=options)
-    return found.x.reshape(effects.shape) * unit
+    minimum = minimize(loss_and_gradient, begin, jac=True, method="L-BFGS-B", options=options)
+    return minimum.x.reshape(effects.shape) * unit
 
 
 class _Trees:
     """Boosted trees of features and components of the logits, after several numbers of rounds."""
 
-    def __init__(self, known, score, start, target, weight, *, seed):
-        rng, inputs = np.random.RandomState(seed), self._inputs(known, score)
+    def __init__(self, inputs, start, target, weight, *, seed):
+        rng, columns = np.random.RandomState(seed), self._columns(inputs)
         n_classes, logits = start.shape[1], start
         weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight}
-        tried = int(np.clip(np.ceil(_SHARE * inputs.shape[1]), 2, _MOST_TRIED))
+        tried = int(np.clip(np.ceil(_SHARE * columns.shape[1]), 2, _MOST_TRIED))
         self.trees, self.n_classes = [], n_classes
-        for _ in range(_ROUNDS[-1] if inputs.shape[1] else 0):
+        for _ in range(_ROUNDS[-1] if columns.shape[1] else 0):
             proba = softmax(logits, axis=1)
             residual = target - proba
             # Sums on this grid are exact without weights: equal splits are equal on any processor.
@@ -291,33 +289,33 @@ class _Trees:
             tree = DecisionTreeRegressor(
                 max_leaf_nodes=_LEAVES,
                 min_samples_leaf=_LEAST,
-                max_features=min(tried, inputs.shape[1]),
+                max_features=min(tried, columns.shape[1]),
                 random_state=rng,
-            ).fit(inputs, rounded, check_input=False, **weighted)
-            leaf = tree.apply(inputs, check_input=False)
+            ).fit(columns, rounded, check_input=False, **weighted)
+            leaf, n_nodes = tree.apply(columns, check_input=False), tree.tree_.node_count
             sums, information = (
-                np.stack([np.bincount(leaf, weight * own, tree.tree_.node_count) for own in each.T])
-                for each in (residual, proba * (1 - proba))
+                np.stack([np.bincount(leaf, weight * column, n_nodes) for column in values.T])
+                for values in (residual, proba * (1 - proba))
             )
             share = _LEARNING_RATE * (n_classes - 1) / n_classes
             values = share * (sums / (information + _PRIOR)).T
             self.trees.append((tree, values))
             logits = logits + values[leaf]
 
-    def path(self, known, score):
+    def path(self, inputs):
         """Corrections (L, n, K)."""
-        inputs, found = self._inputs(known, score), []
-        total = np.zeros((len(inputs), self.n_classes))
+        columns, levels = self._columns(inputs), []
+        total = np.zeros((len(columns), self.n_classes))
         for number, (tree, values) in enumerate(self.trees, start=1):
-            total = total + values[tree.apply(inputs, check_input=False)]
+            total = total + values[tree.apply(columns, check_input=False)]
             if number in _ROUNDS:
-                found.append(total)
-        return np.stack(found) if found else np.stack([total] * len(_ROUNDS))
+                levels.append(total)
+        return np.stack(levels) if levels else np.stack([total] * len(_ROUNDS))
 
-    def _inputs(self, known, score):
-        rank = np.where(known.missing, -2 * _FAR, known.rank)
-        parts = rank, known.indicators, score[:, :_FEW_COMPONENTS]
-        return np.hstack(parts).astype(np.float32)
+    def _columns(self, inputs):
+        rank = np.where(inputs.missing, -2 * _FAR, inputs.rank)
+        components = inputs.components[:, :_FEW_COMPONENTS]
+        return np.hstack((rank, inputs.indicators, components)).astype(np.float32)
 
 
 def _sketch(residual):
@@ -359,7 +357,7 @@ class GroupEffects:
         """Corrections of logits, of one part for each spread: a list of one array (L, n, K)."""
         directions = self._directions(start)
         padded = (np.vstack([effects, 0 * effects[:1]])[group] for effects in self.levels)
-        return [np.stack([own[:, :-1] + own[:, -1:] * directions for own in padded])]
+        return [np.stack([rows[:, :-1] + rows[:, -1:] * directions for rows in padded])]
 
     def apply(self, start, group):
         """Logits (n, K) with the effects; unchanged where the group is -1."""
@@ -395,18 +393,21 @@ class GroupEffects:
     def _curvature(self, proba, direction, group, weight):
         """Information (G, K + 1, K + 1) of each group."""
         n_classes = proba.shape[1]
-        found = np.empty((self.n_groups, n_classes + 1, n_classes + 1))
+        information = np.empty((self.n_groups, n_classes + 1, n_classes + 1))
+
+        def enter(j, k, values):
+            sums = np.bincount(group, values, self.n_groups)
+            information[:, j, k] = information[:, k, j] = sums
+
         mean = np.einsum("nk,nk->n", proba, direction)
         for j in range(n_classes):
-            own = weight * proba[:, j]
+            mass = weight * proba[:, j]
             for k in range(j, n_classes):
-                product = own * ((j == k) - proba[:, k])
-                found[:, j, k] = found[:, k, j] = np.bincount(group, product, self.n_groups)
-            product = own * (direction[:, j] - mean)
-            found[:, j, -1] = found[:, -1, j] = np.bincount(group, product, self.n_groups)
+                enter(j, k, mass * ((j == k) - proba[:, k]))
+            enter(j, -1, mass * (direction[:, j] - mean))
         square = np.einsum("nk,nk->n", proba, direction**2)
-        found[:, -1, -1] = np.bincount(group, weight * (square - mean**2), self.n_groups)
-        return found
+        enter(-1, -1, weight * (square - mean**2))
+        return information
 
 
 # --- Weights by held-out losses -------------------------------------------------------------------
@@ -454,14 +455,15 @@ class Mixing:
         """The `Mixture` of lowest mean loss of some rows."""
         finite = rows[np.isfinite(self.before[rows])]
         weight, before = self.weight[finite], self.before[finite]
-        levels = [own[:, finite] for own in self.levels]
-        none, equal = np.zeros(len(levels)), np.full(len(levels), 1 / len(levels))
+        of_levels = [losses[:, finite] for losses in self.levels]
+        n_parts = len(of_levels)
+        none, equal = np.zeros(n_parts), np.full(n_parts, 1 / n_parts)
         if len(finite) == 0:
-            return Mixture([0] * len(levels), none, equal)
+            return Mixture([0] * n_parts, none, equal)
         if self.cautious:
-            best = [first_within_one_standard_error(own, weight)[0] for own in levels]
+            best = [first_within_one_standard_error(rows, weight)[0] for rows in of_levels]
         else:
-            best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
+            best = [int(np.argmin(weighted_mean(rows.T, weight))) for rows in of_levels]
         steps = [path[level, finite] for path, level in zip(self.paths, best, strict=True)]
 
         def losses(shares):
@@ -474,15 +476,15 @@ class Mixing:
         bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
         # The step of derivatives is wide, and the result rounded: rounding errors change neither.
         options = {"maxiter": 15, "eps": 1e-5}
-        found = minimize(mean_loss, equal, bounds=bounds, options=options).x
-        found = min((none, equal, np.round(found, 3)), key=mean_loss)
+        minimum = minimize(mean_loss, equal, bounds=bounds, options=options).x
+        shares = min((none, equal, np.round(minimum, 3)), key=mean_loss)
         if self.cautious:
             scales = np.linspace(0.2, 1, 5)
-            every = [losses(scale * found) for scale in scales]
-            found = scales[first_within_one_standard_error(every, weight)[0]] * found
+            scaled = [losses(scale * shares) for scale in scales]
+            shares = scales[first_within_one_standard_error(scaled, weight)[0]] * shares
         cluster = None if self.cluster is None else self.cluster[finite]
-        gain = mean_difference(before, losses(found), weight, cluster=cluster)
-        total = found.sum()
-        direction = found / total if total > 0 else equal
+        gain = mean_difference(before, losses(shares), weight, cluster=cluster)
+        total = shares.sum()
+        direction = shares / total if total > 0 else equal
         certain = gain.estimate > (1 + 1e-9) * gain.standard_error  # equal for a gain of one sample
-        return Mixture(best, found if certain else none, direction)
+        return Mixture(best, shares if certain else none, direction)

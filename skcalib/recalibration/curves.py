@@ -13,13 +13,12 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from skcalib._util.messages import shown
 from skcalib._util.ties import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
-from skcalib._util.validation import mean_one, number_of_samples
+from skcalib._util.validation import look_up, mean_one, number_of_samples
 from skcalib.data.notions import rests_and_classes
-from skcalib.links._base import detection_limit, log_forecast, logistic_regression
-from skcalib.links.ranks import curve_of_ranks, in_clumps
+from skcalib.links.logits import curve_of_ranks, detection_limit, in_clumps, log_forecast
+from skcalib.links.newton import logistic_regression
 from skcalib.recalibration.fitting import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.scores import LossLike, weighted_mean
@@ -28,57 +27,6 @@ from skcalib.smoothers.partition import TiedScores, interpolate, isotonic_cells
 from skcalib.smoothers.spline import SplineBasis
 
 # --- Smoothers ------------------------------------------------------------------------------------
-
-
-class _BinMap:
-    """The second column of the means of bins, which are constant beyond the scores.
-
-    The rounding of a score to single precision does not move it to another bin.
-    """
-
-    injective, preserves_order, continues = False, False, True
-
-    def __init__(self, bins):
-        self.bins = bins
-        order = np.argsort(bins.forecast_[:, 1], kind="stable")
-        score, cell = bins.forecast_[order, 1], bins.cells_[order]
-        last = np.flatnonzero(np.diff(cell))
-        # The last score of a bin, and the first of the next one.
-        self.ends = np.unique(score[np.append(last, last + 1)])
-        self.lower, self.upper = reach_in_single_precision(self.ends)
-
-    def __call__(self, forecast):
-        score = np.array(forecast[:, 1], dtype=np.float64)
-        place = np.searchsorted(self.lower, score, side="right") - 1
-        near = (place >= 0) & (score <= np.append(self.upper, -1.0)[place])
-        score[near] = self.ends[place[near]]
-        return self.bins.predict(np.column_stack([1 - score, score]))[:, 1]
-
-    def _write(self, add, x):
-        breaks = np.column_stack([self.lower, self.upper]).ravel()
-        level = np.column_stack([self.ends, self.upper]).ravel()
-        slope = np.tile([0.0, 1.0], len(self.ends))
-        coef = np.column_stack([np.append(self.lower[:1], level), np.append(1.0, slope)])
-        score = add.second(x)
-        if len(self.ends):
-            score = add("curve", score, breaks=breaks, coef=coef)
-        return add.part(self.bins, add.pair(score))
-
-
-class _KernelMap:
-    """The second column of averages, at forecasts of at least the limit of detection."""
-
-    injective = preserves_order = continues = False
-
-    def __init__(self, kernel, limit):
-        self.kernel, self.limit = kernel, limit
-
-    def __call__(self, forecast):
-        return self.kernel.predict(np.maximum(forecast, self.limit))[:, 1]
-
-    def _write(self, add, x):
-        coef = [[self.limit, 0], [self.limit, 1]]
-        return add.part(self.kernel, add("curve", x, breaks=[self.limit], coef=coef))
 
 
 class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
@@ -126,7 +74,7 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
         self.strict = strict
 
     def _fit_map(self, samples):
-        self._fit_each(partial(_fit_isotonic, self.centered, self.strict), samples)
+        self._fit_each(partial(_IsotonicMap, self.centered, self.strict), samples)
         if len(self._maps) > 1 or self.centered or self.strict or not self._measures:
             return None
         # The height of a cell is the mean label, so the mean loss in the cell is the entropy.
@@ -135,24 +83,22 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
         return samples.mean_loss(samples.forecast), float(after)
 
 
-def _fit_isotonic(centered, strict, samples):
-    cells = isotonic_cells(samples.forecast[:, 1], samples.target[:, 1], samples.weight)
-    if not (centered or strict):
-        knots = np.column_stack([cells.lower, cells.upper]).ravel()
-        return _IsotonicMap(knots, np.repeat(cells.level, 2), mass=cells.mass)
-    # The identity has the weight of one sample among n + 1.
-    n_samples = number_of_samples(samples.weight, samples.count)
-    return _IsotonicMap(cells.mean, cells.level, 1 / (n_samples + 1) if strict else 0.0)
-
-
 class _IsotonicMap:
     """Linear interpolation between knots or centres of isotonic cells, with a part of identity."""
 
     preserves_order, continues = False, True
 
-    def __init__(self, knots, levels, blend=0.0, mass=None):
-        self.knots, self.levels, self.blend, self.mass = knots, levels, blend, mass
-        self.injective = blend > 0
+    def __init__(self, centered, strict, samples):
+        cells = isotonic_cells(samples.forecast[:, 1], samples.target[:, 1], samples.weight)
+        self.mass, self.blend = cells.mass, 0.0
+        if centered or strict:
+            self.knots, self.levels = cells.mean, cells.level
+        else:
+            self.knots = np.column_stack([cells.lower, cells.upper]).ravel()
+            self.levels = np.repeat(cells.level, 2)
+        if strict:  # the identity has the weight of one sample among n + 1
+            self.blend = 1 / (number_of_samples(samples.weight, samples.count) + 1)
+        self.injective = self.blend > 0
 
     def __call__(self, forecast):
         p = forecast[:, 1]
@@ -211,17 +157,46 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
         self.strategy = strategy
 
     def _fit_map(self, samples):
-        bins = {"quantile": QuantileBins, "uniform": UniformBins}
-        if not isinstance(self.strategy, str) or self.strategy not in bins:
-            raise ValueError(
-                f"strategy must be 'quantile' or 'uniform', got {shown(self.strategy)}."
-            )
-        self._fit_each(partial(_fit_bins, bins[self.strategy], self.n_bins), samples)
+        kinds = {"quantile": QuantileBins, "uniform": UniformBins}
+        bins = look_up(self.strategy, kinds, "strategy")
+        self._fit_each(partial(_BinMap, bins, self.n_bins), samples)
 
 
-def _fit_bins(kind, n_bins, samples):
-    rows = samples.forecast, samples.target, samples.weight, samples.count
-    return _BinMap(kind(n_bins).fit_rows(*rows))
+class _BinMap:
+    """The second column of the means of bins, which are constant beyond the scores.
+
+    The rounding of a score to single precision does not move it to another bin.
+    """
+
+    injective, preserves_order, continues = False, False, True
+
+    def __init__(self, bins, n_bins, samples):
+        self.bins = bins = bins(n_bins).fit_rows(
+            samples.forecast, samples.target, samples.weight, samples.count
+        )
+        order = np.argsort(bins.forecast_[:, 1], kind="stable")
+        score, cell = bins.forecast_[order, 1], bins.cells_[order]
+        last = np.flatnonzero(np.diff(cell))
+        # The last score of a bin, and the first of the next one.
+        self.ends = np.unique(score[np.append(last, last + 1)])
+        self.lower, self.upper = reach_in_single_precision(self.ends)
+
+    def __call__(self, forecast):
+        score = np.array(forecast[:, 1], dtype=np.float64)
+        place = np.searchsorted(self.lower, score, side="right") - 1
+        near = (place >= 0) & (score <= np.append(self.upper, -1.0)[place])
+        score[near] = self.ends[place[near]]
+        return self.bins.predict(np.column_stack([1 - score, score]))[:, 1]
+
+    def _write(self, add, x):
+        breaks = np.column_stack([self.lower, self.upper]).ravel()
+        level = np.column_stack([self.ends, self.upper]).ravel()
+        slope = np.tile([0.0, 1.0], len(self.ends))
+        coef = np.column_stack([np.append(self.lower[:1], level), np.append(1.0, slope)])
+        score = add.second(x)
+        if len(self.ends):
+            score = add("curve", score, breaks=breaks, coef=coef)
+        return add.part(self.bins, add.pair(score))
 
 
 class KernelRecalibrator(OneVsRestRecalibrator):
@@ -248,7 +223,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import KernelRecalibrator
+    >>> from skcalib.recalibration import KernelRecalibrator
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(1000, 2, random_state=0)
     >>> kernel = KernelRecalibrator(bandwidth=0.01).fit(data.y_proba, data.y)
@@ -268,7 +243,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
         self.bandwidth = bandwidth
 
     def _fit_map(self, samples):
-        self._fit_each(partial(_fit_kernel, self.bandwidth, self.loss), samples)
+        self._fit_each(partial(_KernelMap, self.bandwidth, self.loss), samples)
 
 
 class _RankKernel(DirichletKernel):
@@ -278,10 +253,22 @@ class _RankKernel(DirichletKernel):
         return curve_of_ranks(forecast)
 
 
-def _fit_kernel(bandwidth, loss, samples):
-    fitted = _RankKernel(bandwidth, loss=loss)
-    fitted.fit(samples.forecast, samples.target, samples.weight)
-    return _KernelMap(fitted, detection_limit(samples.forecast))
+class _KernelMap:
+    """The second column of averages, at forecasts of at least the limit of detection."""
+
+    injective = preserves_order = continues = False
+
+    def __init__(self, bandwidth, loss, samples):
+        self.limit = detection_limit(samples.forecast)
+        self.kernel = _RankKernel(bandwidth, loss=loss)
+        self.kernel.fit(samples.forecast, samples.target, samples.weight)
+
+    def __call__(self, forecast):
+        return self.kernel.predict(np.maximum(forecast, self.limit))[:, 1]
+
+    def _write(self, add, x):
+        coef = [[self.limit, 0], [self.limit, 1]]
+        return add.part(self.kernel, add("curve", x, breaks=[self.limit], coef=coef))
 
 
 # --- Venn-Abers predictors ------------------------------------------------------------------------
@@ -354,8 +341,8 @@ class VennAbersRecalibrator(OneVsRestRecalibrator, FittedFromSketch):  # numpydo
         """
         forecast = self._read(self._check_forecasts(X))
         problems = [*rests_and_classes(forecast)][-len(self._maps) :]
-        pairs = [one.interval(rows) for one, rows in zip(self._maps, problems, strict=True)]
-        return pairs[0] if len(pairs) == 1 else np.stack(pairs, axis=1)
+        limits = [venn.interval(rows) for venn, rows in zip(self._maps, problems, strict=True)]
+        return limits[0] if len(limits) == 1 else np.stack(limits, axis=1)
 
 
 class _VennAbersMap:
@@ -378,8 +365,8 @@ class _VennAbersMap:
     def interval(self, forecast):
         score = forecast[:, 1]
         place = np.searchsorted(self.lower, score, side="right")
-        own = (place > 0) & (score <= self.upper[place - 1])
-        return np.column_stack([self.low[place], self.high[place - own]])
+        tied = (place > 0) & (score <= self.upper[place - 1])
+        return np.column_stack([self.low[place], self.high[place - tied]])
 
     def __call__(self, forecast):
         low, high = self.interval(forecast).T
@@ -419,13 +406,13 @@ def _with_one_more(mass, means):
 
     for start in range(n_groups - 1, -1, -1):
         following[start] = lowest(x[start], y[start], start + 1)[0]
-    found, end, slope, left, below = [], 0, np.inf, -2.0, 0.0
+    slopes, end, slope, left, below = [], 0, np.inf, -2.0, 0.0
     for start in range(n_groups):
         if y[start] - 1 - below < slope * (x[start] - 1 - left):
             left, below = x[start] - 1, y[start] - 1
             end, slope = lowest(left, below, max(end, start + 1))
-        found.append(slope)
-    return np.clip(found, 0.0, 1.0)
+        slopes.append(slope)
+    return np.clip(slopes, 0.0, 1.0)
 
 
 # --- Splines --------------------------------------------------------------------------------------
@@ -478,9 +465,9 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     See Also
     --------
     PlattScaling : A straight line of the logit.
-    QuadraticScaling : A parabola.
-    ModelAverageScaling : Curves that have a weight only where the labels show them.
-    skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
+    skcalib.recalibration.QuadraticScaling : A parabola.
+    skcalib.recalibration.ModelAverageScaling : Curves that have a weight only where the labels show
+    them. skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
 
     Examples
     --------
@@ -496,19 +483,19 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     def _fit_map(self, samples):
         self._fit_each(_SplineMap, samples)
 
-    def _fit_without_each(self, samples, folds, whole=None):
+    def _fit_without_each(self, samples, whole=None):
         problems = samples.per_class()
-        maps = [_SplineMap(one) for one in problems] if whole is None else whole._maps
-        pairs = zip(maps, problems, strict=True)
-        fits = [one.without_each(problem, folds) for one, problem in pairs]
-        found = [copy(self) for _ in folds]
-        for one, own in zip(found, zip(*fits, strict=True), strict=True):
-            one._take_maps(list(own))
-        return found
+        curves = [_SplineMap(rows) for rows in problems] if whole is None else whole._maps
+        pairs = zip(curves, problems, strict=True)
+        of_classes = [curve.without_each(rows, samples.folds) for curve, rows in pairs]
+        fits = [copy(self) for _ in samples.folds]
+        for fit, *maps in zip(fits, *of_classes, strict=True):
+            fit._take_maps(maps)
+        return fits
 
     def _take_maps(self, maps):
         super()._take_maps(maps)
-        self.penalty_ = np.array([one.penalty for one in maps])
+        self.penalty_ = np.array([curve.penalty for curve in maps])
 
 
 class _SplineMap:
@@ -528,27 +515,39 @@ class _SplineMap:
         self._root = np.linalg.inv(np.linalg.cholesky(_roughness(self._basis)).T)
         design, best = self._design(t), np.inf
         self.coef = np.zeros(design.shape[1])
-        found = self.coef, float(_PENALTIES[0])  # where the evidence of no penalty is finite
+        best_coef, best_penalty = self.coef, _PENALTIES[0]  # where no evidence is finite
         for penalty in _PENALTIES if len(self._root) else _PENALTIES[:1]:
-            coef, hessian = self._fitted(design, t, label, weight, penalty)
-            linear, prior = t + design @ coef, self._prior(penalty)
+            prior = self._prior(penalty)
+            coef, hessian = logistic_regression(
+                design, t, label, weight, penalty=prior, start=self.coef, tolerance=_TOLERANCE
+            )
+            linear = t + design @ coef
             value = weight @ (np.logaddexp(0, linear) - label * linear) + 0.5 * coef @ prior @ coef
             value += 0.5 * (np.linalg.slogdet(hessian)[1] - np.linalg.slogdet(prior)[1])
             value -= _COST * np.log10(penalty)
             if value < best:
-                best, found = value, (coef, float(penalty))
+                best, best_coef, best_penalty = value, coef, penalty
             self.coef = coef  # where the next fit starts
-        self._take(*found)
+        self._take(best_coef, float(best_penalty))
 
     def without_each(self, samples, folds):
         """The curves without the samples of each fold, with the knots and the penalty of all."""
         t, label, weight = self._data(samples)
-        design, curves = self._design(t), [copy(self) for _ in folds]
+        design, prior = self._design(t), self._prior(self.penalty)
+        curves = [copy(self) for _ in folds]
         for test, curve in zip(folds, curves, strict=True):
-            kept = np.delete(np.arange(len(t)), test)
-            own = weight[kept] * (weight[kept].sum() / (weight[kept] @ weight[kept]))
-            data = design[kept], t[kept], label[kept], own
-            curve._take(self._fitted(*data, self.penalty)[0], self.penalty)
+            train = np.delete(np.arange(len(t)), test)
+            train_weight = weight[train] * (weight[train].sum() / (weight[train] @ weight[train]))
+            coef, _ = logistic_regression(
+                design[train],
+                t[train],
+                label[train],
+                train_weight,
+                penalty=prior,
+                start=self.coef,
+                tolerance=_TOLERANCE,
+            )
+            curve._take(coef, self.penalty)
         return curves
 
     def __call__(self, forecast):
@@ -596,10 +595,6 @@ class _SplineMap:
         prior[2:, 2:] += penalty * np.eye(len(self._root))
         return prior
 
-    def _fitted(self, design, t, label, weight, penalty):
-        options = {"penalty": self._prior(penalty), "tolerance": _TOLERANCE}
-        return logistic_regression(design, t, label, weight, start=self.coef, **options)
-
     def _take(self, coef, penalty):
         """Set the coefficients, and whether the curve is monotone."""
         self.coef, self.penalty = coef, penalty
@@ -635,5 +630,5 @@ def _roughness(basis):
     """Integrals of products of second derivatives, in units of the distance of the outer knots."""
     bends = basis(basis.start + basis.unit * basis.knots, 2)[:, 2:] * basis.unit**2
     left, right = bends[:-1], bends[1:]
-    parts = (left, left + right, right)  # Simpson's rule is exact: the functions are linear
-    return sum((one.T * (np.diff(basis.knots) / 6)) @ one for one in parts)
+    ends_and_middle = (left, left + right, right)  # Simpson's rule is exact for linear functions
+    return sum((bend.T * (np.diff(basis.knots) / 6)) @ bend for bend in ends_and_middle)

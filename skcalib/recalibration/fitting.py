@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -88,7 +89,7 @@ class FittedFromParts(Recalibrator):
             As `fit`; the first samples may be separable.
         """
         self._check_call(X, y)
-        before = self.__dict__.get("_part")
+        before = self.__dict__.get("_subsample")
         if before is None and hasattr(self, "classes_"):
             warnings.warn(
                 f"This {type(self).__name__} was fitted by another method, whose samples are not "
@@ -97,23 +98,23 @@ class FittedFromParts(Recalibrator):
                 stacklevel=outside_level(),
             )
         known = self._known_classes(classes, before is None)
-        read = _read_samples(self, known, X, y, sample_weight)
-        if before is None and read is None:
+        seen = 0 if before is None else self.n_samples_seen_
+        # The key of a sample depends on its number, and not on the sizes of the calls.
+        rng, most = np.random.Generator(np.random.PCG64(0).advance(seen)), self._most(known)
+        added = _read_subsample(self, known, rng, X, y, sample_weight)
+        if before is None and added is None:
             raise ValueError(f"X {_NO_WEIGHT}")
         if np.ndim(X) == 2:
             validate_data(self, X, reset=before is None, skip_check_array=True)
-        part, seen = before, 0 if before is None else self.n_samples_seen_
-        if read is not None:
-            # The key of a sample depends on its number, and not on the sizes of the calls.
-            keys = np.random.Generator(np.random.PCG64(0).advance(seen)).random(len(read[0]))
-            part, seen = (*read, keys), seen + len(keys)
-            most = self._most(known)
-            part = _smallest_keys(most, part) if before is None else _both(most, before, part)
+        subsample = before
+        if added is not None:
+            seen += len(added.keys)
+            subsample = added.smallest(most) if before is None else before.joined(added, most)
         self.classes_ = known
         try:
-            return self._learn_part(part)
+            return self._learn_subsample(subsample)
         finally:  # a warning that is an error must not lose the samples
-            self._part, self.n_samples_seen_ = part, seen
+            self._subsample, self.n_samples_seen_ = subsample, seen
 
     def _known_classes(self, classes, first):
         """Classes of the columns, from the constructor, the argument or the first call."""
@@ -121,16 +122,15 @@ class FittedFromParts(Recalibrator):
             return self.classes_
         if classes is None:
             return check_chunk_labels(self.labels, type(self).__name__)
-        found = check_label_list(classes)
+        classes = check_label_list(classes)
         known = self.labels if first else self.classes_
-        known = found if known is None else check_label_list(known)
-        if known.tolist() != found.tolist():
+        if known is not None and check_label_list(known).tolist() != classes.tolist():
             raise ValueError(
-                f"classes is {listed(found)}, but "
-                f"{'labels' if first else 'that of the first call'} is {listed(known)}: pass the "
-                "same, or leave it out."
+                f"classes is {listed(classes)}, but "
+                f"{'labels' if first else 'that of the first call'} is "
+                f"{listed(check_label_list(known))}: pass the same, or leave it out."
             )
-        return found
+        return classes
 
     def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
         """Learn the map from samples in chunks, in one pass; they are never in memory together.
@@ -159,60 +159,78 @@ class FittedFromParts(Recalibrator):
         self._check_parameters()
         classes = check_chunk_labels(self.labels, type(self).__name__)
         source, most = Chunks(chunks), self._most(classes)
-        part = source.reduce(partial(_part_of_chunk, self, classes, most), partial(_both, most))
-        if part is None:
-            raise ValueError(f"chunks {_NO_WEIGHT}")
+        read, join = partial(_read_chunk, self, classes, most), partial(Subsample.joined, most=most)
+        subsample = source.reduce(read, join)
         self._set_columns(source.first(), classes)
-        return self._learn_part(part)
+        return self._learn_subsample(subsample)
 
     def _most(self, classes):
         """Number of samples that are kept."""
         return min(self._most_samples, self._most_values // len(classes))
 
-    def _learn_part(self, part):
+    def _learn_subsample(self, subsample):
         """Learn the map from the samples that are kept."""
-        weight, values, columns = drop_zero_weights(part[2], *part[:2])
-        return self._learn(self._samples(values, columns, weight))
+        weight, values, labels = drop_zero_weights(
+            subsample.weight, subsample.values, subsample.labels
+        )
+        return self._learn(self._samples(values, labels, weight))
 
     def _learn(self, samples):
-        for name in ("_part", "n_samples_seen_"):  # of earlier calls of partial_fit
+        for name in ("_subsample", "n_samples_seen_"):  # of earlier calls of partial_fit
             self.__dict__.pop(name, None)
         return super()._learn(samples)
 
 
-def _read_samples(recalibrator, classes, values, y, sample_weight=None):
-    """Validated values (m, K), columns and weights (m,); None without any weight."""
+@dataclass(frozen=True, eq=False)
+class Subsample:
+    """Values (m, K), columns of the labels, weights and random keys (m,) of samples.
+
+    Those of the smallest keys are kept, so every sample is as likely to be.
+    """
+
+    values: np.ndarray
+    labels: np.ndarray
+    weight: np.ndarray
+    keys: np.ndarray
+
+    def smallest(self, most: int) -> Subsample:
+        """The samples of the smallest keys, at most `most`, in order."""
+        rows = np.sort(np.argsort(self.keys, kind="stable")[:most])
+        return Subsample(self.values[rows], self.labels[rows], self.weight[rows], self.keys[rows])
+
+    def joined(self, later: Subsample, most: int) -> Subsample:
+        """What is kept of these and later samples."""
+        both = Subsample(
+            np.concatenate([self.values, later.values]),
+            np.concatenate([self.labels, later.labels]),
+            np.concatenate([self.weight, later.weight]),
+            np.concatenate([self.keys, later.keys]),
+        )
+        return both if len(both.keys) <= most else both.smallest(most)
+
+
+def _read_subsample(recalibrator, classes, rng, values, y, sample_weight=None):
+    """The validated `Subsample` of all samples of positive weight; None without any."""
     check_indices(X=values, y=y, sample_weight=sample_weight)
-    raw, columns, _ = recalibrator._check_labels(values, y, classes)
+    raw, labels, _ = recalibrator._check_labels(values, y, classes)
     weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight)
     if not weight.any():
         return None
     weight, values = check_weight(weight, len(raw)), recalibrator._validated(raw)
-    kept = weight > 0
-    return (values, columns, weight) if kept.all() else (values[kept], columns[kept], weight[kept])
+    rows = weight > 0
+    if not rows.all():
+        values, labels, weight = values[rows], labels[rows], weight[rows]
+    return Subsample(values, labels, weight, rng.random(len(weight)))
 
 
-def _part_of_chunk(recalibrator, classes, most, number, *chunk):
-    """Values, columns, weights and random keys of the samples of a chunk that are kept."""
+def _read_chunk(recalibrator, classes, most, number, *chunk):
+    """What is kept of a chunk."""
     try:
-        read = _read_samples(recalibrator, classes, *chunk)
+        rng = np.random.default_rng([0, number])
+        subsample = _read_subsample(recalibrator, classes, rng, *chunk)
     except ValueError as error:
         raise ValueError(f"Chunk {number}: {error}") from error
-    if read is None:
-        return None
-    keys = np.random.default_rng([0, number]).random(len(read[0]))
-    return _smallest_keys(most, (*read, keys))
-
-
-def _both(most, one, two):
-    """What is kept of two parts."""
-    both = tuple(map(np.concatenate, zip(one, two, strict=True)))
-    return both if len(both[3]) <= most else _smallest_keys(most, both)
-
-
-def _smallest_keys(most, part):
-    few = np.sort(np.argsort(part[3], kind="stable")[:most])
-    return tuple(values[few] for values in part)
+    return None if subsample is None else subsample.smallest(most)
 
 
 # --- Sketches -------------------------------------------------------------------------------------
@@ -274,11 +292,13 @@ class FittedFromSketch(Recalibrator):
         problems, classes = self._problems_of(sketch)
         self.n_features_in_, self.classes_ = len(classes), classes
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        parts = [
-            self._samples(one.forecast, one.target, one.weight, count=one.count, square=one.square)
-            for one in problems
+        samples = [
+            self._samples(
+                rows.forecast, rows.target, rows.weight, count=rows.count, square=rows.square
+            )
+            for rows in problems
         ]
-        return self._learn(parts[0] if len(parts) == 1 else ClasswiseSamples(parts))
+        return self._learn(samples[0] if len(samples) == 1 else ClasswiseSamples(samples))
 
     def _problems_of(self, sketch):
         """A `Problem` for each map, and the classes."""
@@ -308,29 +328,30 @@ class FittedFromSketch(Recalibrator):
                 "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of "
                 "notion='classwise'."
             )
-        known = ("canonical", "classwise") if len(classes) == 2 else ("classwise",)
-        if notion not in known:
+        notions = ("canonical", "classwise") if len(classes) == 2 else ("classwise",)
+        if notion not in notions:
             raise ValueError(
                 f"{name} needs the probability of each class, but the sketch was made for "
-                f"notion={notion!r}: make one with notion={known[0]!r}."
+                f"notion={notion!r}: make one with notion={notions[0]!r}."
             )
-        problems = [one.problem(classes) for one in sketch.scored()]
+        problems = [rows.problem(classes) for rows in sketch.scored()]
         return problems[-1:] if len(classes) == 2 else problems, classes
 
 
+@dataclass(frozen=True, eq=False)
 class ClasswiseSamples:
-    """Samples of each class against the rest, from sketches that have their own rows."""
+    """Samples of each class against the rest, from sketches that have their own rows.
 
-    def __init__(self, parts: list[CalibrationSamples]) -> None:
-        self.parts = parts
+    It has those methods of `CalibrationSamples` that need one class at a time.
+    """
+
+    classes: list[CalibrationSamples]
 
     def per_class(self) -> list[CalibrationSamples]:
-        """As `CalibrationSamples.per_class`."""
-        return self.parts
+        return self.classes
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
-        """As `CalibrationSamples.ranges`."""
-        return np.array([one.ranges(recalibrator)[1] for one in self.parts])
+        return np.array([samples.ranges(recalibrator)[1] for samples in self.classes])
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Not known: losses need all probabilities of a sample."""
@@ -411,13 +432,11 @@ def fit_recalibrator(
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class. Without `measure` recalibrators of the library need not compute their losses.
     """
-    fitted = _clone_for(recalibrator, classes)
-    if _is_plain(fitted, "fit"):
+    if _is_plain(recalibrator, "fit"):
+        fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
         fitted._measures = measure
-        if folds is not None and weight is not None:
-            folds = folds_among(weight > 0, folds)
-        weight, proba, y = drop_zero_weights(weight, proba, y)
-        return fitted._learn(_samples_for(fitted, proba, y, weight, classes, folds))
+        return fitted._learn(samples)
+    fitted = _clone_for(recalibrator, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
         fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
@@ -430,31 +449,28 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
     A list with one recalibrator for each fold; None where each fold needs a fit of its own. `whole`
     is a fit to all samples that is known. Samples of weight zero are dropped.
     """
-    weight = np.ones(len(y)) if weight is None else weight
     if not _is_plain(recalibrator, "fit"):
         return None
-    fitted, kept = _clone_for(recalibrator, classes), weight > 0
-    if not kept.all():
-        folds = folds_among(kept, folds)
-        proba, y, weight = proba[kept], y[kept], weight[kept]
-    if not all(map(len, folds)):
-        return None
-    samples = _samples_for(fitted, proba, y, weight, classes)
-    return fitted._fit_without_each(samples, folds, whole)
+    fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
+    return fitted._fit_without_each(samples, whole) if all(map(len, samples.folds)) else None
 
 
-def folds_among(kept, folds):
-    """Test rows of folds as rows of the kept samples."""
-    place = np.cumsum(kept) - 1
-    return [place[test[kept[test]]] for test in folds]
+def folds_among(rows, folds):
+    """Test rows of folds as rows of those samples that `rows` selects."""
+    place = np.cumsum(rows) - 1
+    return [place[test[rows[test]]] for test in folds]
 
 
-def _samples_for(recalibrator, proba, y, weight, classes, folds=None):
-    """Validated arrays with positive weights as the samples of a recalibrator of the library."""
-    recalibrator._check_parameters()
-    recalibrator.classes_, recalibrator.n_features_in_ = classes, proba.shape[1]
+def _clone_with_samples(recalibrator, proba, y, weight, classes, folds):
+    """A clone of a recalibrator of the library, and its samples of positive weight."""
+    fitted = _clone_for(recalibrator, classes)
+    fitted._check_parameters()
+    fitted.classes_, fitted.n_features_in_ = classes, proba.shape[1]
+    if folds is not None and weight is not None:
+        folds = folds_among(weight > 0, folds)
+    weight, proba, y = drop_zero_weights(weight, proba, y)
     labels = y if np.ndim(y) == 2 else class_columns(y, classes)
-    return recalibrator._samples(proba, labels, weight, folds=folds)
+    return fitted, fitted._samples(proba, labels, weight, folds=folds)
 
 
 def _clone_for(recalibrator, classes):
@@ -501,11 +517,11 @@ def weight_params(estimator, weight):
     return {"sample_weight": weight} if takes else {}
 
 
-def warn_without_weight(estimator, other):
+def warn_without_weight(estimator, affected):
     """Warn if an estimator and all of its steps take no weights."""
     if not weight_params(estimator, np.ones(1)):
         warnings.warn(
-            f"{type(estimator).__name__} takes no sample_weight: the weights affect the {other} "
+            f"{type(estimator).__name__} takes no sample_weight: the weights affect the {affected} "
             "only.",
             UserWarning,
             stacklevel=4,  # the caller of the method that calls this

@@ -26,7 +26,7 @@ from skcalib._util.validation import (
 from skcalib.data.features import FeatureEncoder
 from skcalib.data.problem import check_label_probabilities, indicator_problem
 from skcalib.data.table_columns import as_cells, is_frame, read_column
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.recalibration.base import (
     IdentityRecalibrator,
     Recalibrator,
@@ -314,8 +314,8 @@ class GroupRecalibrator(Recalibrator):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
-        given = _given(features)
-        return self.fit(X, y, sample_weight, **given).transform(X, **given)
+        options = _features_option(features)
+        return self.fit(X, y, sample_weight, **options).transform(X, **options)
 
     def predict_proba(
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
@@ -334,14 +334,14 @@ class GroupRecalibrator(Recalibrator):
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
     ) -> np.ndarray:
         """Class of largest corrected probability."""
-        proba = self.predict_proba(X, **_given(features))
+        proba = self.predict_proba(X, **_features_option(features))
         return self.classes_[proba.argmax(axis=1)]
 
     def transform(
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
     ) -> np.ndarray:
         """Corrected probabilities: the same as `predict_proba`."""
-        return self.predict_proba(X, **_given(features))
+        return self.predict_proba(X, **_features_option(features))
 
     def _check_parameters(self):
         whole = isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool)
@@ -371,13 +371,12 @@ class GroupRecalibrator(Recalibrator):
     def _fit_map(self, samples):
         score, forecast, target = samples.score, samples.forecast, samples.target
         weight, table = mean_one(samples.weight), samples.features
-        data = forecast, target, weight, table
         mixture, gains = None, (_NONE, _NONE, _NONE)
         if len(weight) >= _FEWEST:
-            mixture, gains = self._cross_validate(score, *data)
+            mixture, gains = self._cross_validate(score, forecast, target, weight, table)
         self.plain_gain_, self.feature_gain_, total = gains
         self._mixture = None
-        gained = all(one.estimate > one.standard_error for one in (self.feature_gain_, total))
+        gained = all(gain.estimate > gain.standard_error for gain in (self.feature_gain_, total))
         if mixture is not None and mixture.weights.any() and gained:
             self.chosen_, self.gain_, self._mixture = "features", total, mixture
         elif self.plain_gain_.low > 0:
@@ -385,46 +384,49 @@ class GroupRecalibrator(Recalibrator):
         else:
             self.chosen_, self.gain_ = "identity", _NONE
         self.identity_ = self.chosen_ == "identity"
-        self._finish(*data)
-        after = self._apply_map(forecast, table)
-        losses = (score.loss(target, one) for one in (forecast, after))
-        return tuple(float(weighted_mean(loss, weight)) for loss in losses)
+        self._finish(forecast, target, weight, table)
+        before = score.loss(target, forecast)
+        after = score.loss(target, self._apply_map(forecast, table))
+        return float(weighted_mean(before, weight)), float(weighted_mean(after, weight))
 
     def _cross_validate(self, score, forecast, target, weight, table):
         """The mixture that all folds choose, and the gains of g, of F beyond g, and of both."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         folds = check_folds(self.cv, target, random_state=seed)
         before, plain = score.loss(target, forecast), np.empty(len(weight))
-        start, parts, mixture = np.empty_like(forecast), [], None
+        start, folds_paths, mixture = np.empty_like(forecast), [], None
         for train, test in folds:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 fitted = self._fit_plain(forecast[train], target[train], weight[train])
             proba = recalibrated_proba(fitted, forecast[test], self.classes_)
             plain[test] = score.loss(target[test], proba)
-            own = recalibrated_proba(fitted, forecast[train], self.classes_)
-            limit = detection_limit(own)
+            train_proba = recalibrated_proba(fitted, forecast[train], self.classes_)
+            limit = detection_limit(train_proba)
             start[test] = log_forecast(proba, limit)
             if table is not None:
-                own = log_forecast(own, limit)
-                rows = table[train], target[train], mean_one(weight[train])
-                parts.append(self._model().fit(own, *rows).paths(start[test], table[test]))
+                model, train_start = self._model(), log_forecast(train_proba, limit)
+                model.fit(train_start, table[train], target[train], mean_one(weight[train]))
+                folds_paths.append(model.paths(start[test], table[test]))
         nested = plain.copy()
-        if parts:
+        if folds_paths:
             order = np.argsort(np.concatenate([test for _, test in folds]))
-            paths = [np.concatenate(one, axis=1)[:, order] for one in zip(*parts, strict=True)]
+            paths = [
+                np.concatenate(of_folds, axis=1)[:, order]
+                for of_folds in zip(*folds_paths, strict=True)
+            ]
 
             def losses(step, rows):
                 return score.loss(target[rows], softmax(start[rows] + step, axis=1))
 
             mixing = Mixing(losses, paths, weight, cautious=True)
             mixture = mixing.choose(np.arange(len(weight)))
-            for test, own in mixing.of_other_folds(folds):
-                if own.weights.any():
-                    nested[test] = losses(own.of(paths, test), test)
-        pairs = (before, plain), (plain, nested), (before, nested)
+            for test, chosen in mixing.of_other_folds(folds):
+                if chosen.weights.any():
+                    nested[test] = losses(chosen.of(paths, test), test)
         return mixture, [
-            mean_difference(*pair, weight, float(self.confidence_level)) for pair in pairs
+            mean_difference(worse, better, weight, float(self.confidence_level))
+            for worse, better in ((before, plain), (plain, nested), (before, nested))
         ]
 
     def _fit_plain(self, forecast, target, weight):
@@ -460,8 +462,8 @@ class GroupRecalibrator(Recalibrator):
                 self.spread_ = SPREADS[self._mixture.levels[0]]
         declared = {"identity": True, "features": False}
         for name in ("injective_", "preserves_argmax_", "preserves_order_"):
-            own = bool(getattr(self.plain_, name, False))
-            setattr(self, name, declared.get(self.chosen_, own))
+            of_plain = bool(getattr(self.plain_, name, False))
+            setattr(self, name, declared.get(self.chosen_, of_plain))
 
     def _apply_map(self, forecast, table=None):
         if self.identity_:
@@ -484,7 +486,7 @@ class GroupRecalibrator(Recalibrator):
         return x if self.identity_ else add.recalibrator(self.plain_, x, self.classes_)
 
 
-def _given(features):
+def _features_option(features):
     """Arguments of methods; subclasses need not accept features that are not given."""
     return {} if features is None else {"features": features}
 
@@ -580,9 +582,9 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)
         tasks: list[tuple[Any, ...]] = []
         ranges = []
-        for label, one in zip(self.labels_.tolist(), problem.of_labels(), strict=True):
-            ranges.append(forecast_range(one.forecast[:, 1:]))
-            event = one.target[:, 1].astype(int)
+        for label, cells in zip(self.labels_.tolist(), problem.of_labels(), strict=True):
+            ranges.append(forecast_range(cells.forecast[:, 1:]))
+            event = cells.target[:, 1].astype(int)
             if event.min() == event.max():
                 warnings.warn(
                     f"The label {label!r} is {event[0]} in all of its known cells, so its map "
@@ -590,7 +592,8 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
                     UserWarning,
                     stacklevel=2,
                 )
-            tasks.append((recalibrator, one.forecast, event, one.sample_weight, _ABSENT_PRESENT))
+            weight = cells.sample_weight
+            tasks.append((recalibrator, cells.forecast, event, weight, _ABSENT_PRESENT))
         self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
         self.calibration_range_ = np.vstack(ranges)
         return self
@@ -610,8 +613,10 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         """
         check_is_fitted(self)
         proba = check_label_probabilities(X, self.labels_, name="X")
-        pairs = zip(self.recalibrators_, proba.T, strict=True)
-        columns = [recalibrated_proba(one, _two(p), _ABSENT_PRESENT)[:, 1] for one, p in pairs]
+        columns = []
+        for recalibrator, p in zip(self.recalibrators_, proba.T, strict=True):
+            pair = np.column_stack([1 - p, p])
+            columns.append(recalibrated_proba(recalibrator, pair, _ABSENT_PRESENT)[:, 1])
         return np.column_stack(columns)
 
     def outside(self, X: MatrixLike) -> np.ndarray:
@@ -637,10 +642,15 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         return outside_range(self, check_label_probabilities(X, self.labels_, name="X"))
 
     def _write_map(self, add, x):
-        own = np.eye(len(self.labels_))[:, :, None]
-        pairs = [add.pair(add("matrix", x, coef=one)) for one in own]
-        maps = zip(self.recalibrators_, pairs, strict=True)
-        return add("columns", *(add.second(add.recalibrator(*one)) for one in maps))
+        labels = np.eye(len(self.labels_))[:, :, None]
+        pairs = [add.pair(add("matrix", x, coef=label)) for label in labels]
+        return add(
+            "columns",
+            *(
+                add.second(add.recalibrator(recalibrator, pair))
+                for recalibrator, pair in zip(self.recalibrators_, pairs, strict=True)
+            ),
+        )
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities: the same as `predict_proba`."""
@@ -662,8 +672,3 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.input_tags.positive_only = True
         return tags
-
-
-def _two(score):
-    """Probabilities of absence and presence."""
-    return np.column_stack([1 - score, score])

@@ -193,16 +193,33 @@ def calibration_improvement(
     problem = check_problem(y_true, before, name="before", **rows, **names)
     problem.require_order(Canonical(), score)
     if is_recalibrator:
-        recalibrated = _apply(after, problem)
+        classes = np.asarray(getattr(after, "classes_", problem.classes))
+        if not np.array_equal(classes, problem.classes):
+            raise ValueError(
+                f"The recalibrator was fitted to columns of the classes {classes.tolist()}, but "
+                f"those of before are {problem.classes.tolist()}."
+            )
+        recalibrated = recalibrated_proba(after, problem.forecast, problem.classes)
     else:
         check_indices(before=before, after=after)
         recalibrated = check_after(after, y_true, problem, sample_weight, names)
-    found = improvement_of_forecasts(
+    improvement = improvement_of_forecasts(
         score, problem, recalibrated, confidence_level, injective, name="calibration_improvement"
     )
     if injective is not True:
-        _warn(injective)
-    return found
+        verb, advice = "is not", ""
+        if injective is None:
+            verb = "may not be"
+            advice = (
+                " Pass the fitted recalibrator as after, or injective=True if you know that it is."
+            )
+        warnings.warn(
+            f"The map from before to after {verb} injective, so the improvement of the score is a "
+            f"lower bound of the improvement of the calibration error.{advice}",
+            UserWarning,
+            stacklevel=outside_level(),
+        )
+    return improvement
 
 
 def improvement_of_forecasts(
@@ -216,7 +233,7 @@ def improvement_of_forecasts(
 ) -> CalibrationImprovement:
     """The record of forecasts `after` (n, K) in place of those of a problem."""
     before, weight, cluster = problem.forecast, problem.weight, problem.cluster
-    found = improvement_of_losses(
+    improvement = improvement_of_losses(
         score.loss(problem.target, before),
         score.loss(problem.target, after),
         weight,
@@ -227,8 +244,8 @@ def improvement_of_forecasts(
     )
     between = between_forecasts(before, after)
     few = has_few_labels(between, problem.target, weight)
-    if not (few and np.isfinite([found.estimate, found.standard_error]).all()):
-        return found
+    if not (few and np.isfinite([improvement.estimate, improvement.standard_error]).all()):
+        return improvement
     interval = mean_loss_interval(
         lambda target: score.loss(target, before) - score.loss(target, after),
         between,
@@ -238,9 +255,9 @@ def improvement_of_forecasts(
         cluster=cluster,
     )
     if interval.standard_error == 0:  # the same difference for every label
-        return found
+        return improvement
     pvalue = interval_pvalue(interval, confidence_level)
-    return replace(found, **vars(interval), pvalue=pvalue)
+    return replace(improvement, **vars(interval), pvalue=pvalue)
 
 
 def improvement_of_losses(
@@ -262,8 +279,14 @@ def improvement_of_losses(
             f"{name} needs at least 4 samples of positive weight, got {len(weight)}: fewer give "
             "no usable standard error."
         )
-    difference = _difference(before, after)
-    interval = mean_interval(difference, weight, confidence_level, cluster=cluster)
+    gained, lost = np.isinf(before), np.isinf(after)
+    if gained.any() and lost.any():
+        raise ValueError(
+            f"The losses are infinite for {np.sum(gained)} samples before and {np.sum(lost)} "
+            "after, because labels of probability 0 occurred, and inf - inf is undefined: use "
+            "loss='brier', or probabilities that are all positive."
+        )
+    interval = mean_interval(before - after, weight, confidence_level, cluster=cluster)
     return CalibrationImprovement(
         **vars(interval),
         pvalue=_pvalue(interval, independent_size(weight, cluster=cluster) - 1),
@@ -300,16 +323,6 @@ def is_fitted_map(after: Any) -> bool:
     return True
 
 
-def _apply(recalibrator, problem):
-    known = getattr(recalibrator, "classes_", problem.classes)
-    if not np.array_equal(known, problem.classes):
-        raise ValueError(
-            f"The recalibrator was fitted to columns of the classes {np.asarray(known).tolist()}, "
-            f"but those of before are {problem.classes.tolist()}."
-        )
-    return recalibrated_proba(recalibrator, problem.forecast, problem.classes)
-
-
 def check_after(
     after: ArrayLike,
     y_true: ArrayLike,
@@ -318,40 +331,15 @@ def check_after(
     names: dict[str, Any],
 ) -> np.ndarray:
     """Validated probabilities `after`, one column for each class of the `problem` before."""
-    other = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
-    if other.forecast.shape != problem.forecast.shape:
+    mapped = check_problem(y_true, after, sample_weight=sample_weight, name="after", **names)
+    if mapped.forecast.shape != problem.forecast.shape:
         raise ValueError(
             f"before and after must be of the same classes, but have {len(problem.classes)} and "
-            f"{len(other.classes)} columns."
+            f"{len(mapped.classes)} columns."
         )
-    if not np.array_equal(other.classes, problem.classes):  # one column and two columns
-        return other.forecast[:, ::-1]
-    return other.forecast
-
-
-def _difference(before, after):
-    """Paired differences; infinite in one direction at most."""
-    lost, gained = np.isinf(after), np.isinf(before)
-    if lost.any() and gained.any():
-        raise ValueError(
-            f"The losses are infinite for {np.sum(gained)} samples before and {np.sum(lost)} "
-            "after, because labels of probability 0 occurred, and inf - inf is undefined: use "
-            "loss='brier', or probabilities that are all positive."
-        )
-    return before - after
-
-
-def _warn(injective):
-    what, advice = "is not", ""
-    if injective is None:
-        what = "may not be"
-        advice = " Pass the fitted recalibrator as after, or injective=True if you know that it is."
-    warnings.warn(
-        f"The map from before to after {what} injective, so the improvement of the score is a "
-        f"lower bound of the improvement of the calibration error.{advice}",
-        UserWarning,
-        stacklevel=outside_level(),
-    )
+    if not np.array_equal(mapped.classes, problem.classes):  # one column and two columns
+        return mapped.forecast[:, ::-1]
+    return mapped.forecast
 
 
 def _pvalue(interval, degrees):
@@ -474,7 +462,7 @@ def select_recalibrator(
     Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With at
     least 5,000 samples and 150 for each class, and folds of at most 30 %, `ModelAverageScaling` and
     `VectorScaling` are fitted once to all samples, and one Newton step leaves a fold out where that
-    is accurate and the fold is like a random one (``skcalib.links.leave_out``). Let
+    is accurate and the fold is like a random one (``skcalib.links.newton``). Let
     :math:`\ell_i(c)` be the loss of sample i, averaged if several folds test it, and b the
     candidate with the lowest mean. The choice is the first c in the list with
 
@@ -494,9 +482,15 @@ def select_recalibrator(
     if candidates is None:
         candidates = default_candidates(len(classes), loss)
     names = candidate_names(candidates)
-    data: dict[str, Any] = {"classes": classes, "folds": folds, "weight": weight}
     (losses,), weight, _ = held_out_losses(
-        candidates, proba, y, scores=(score,), n_jobs=n_jobs, **data
+        candidates,
+        proba,
+        y,
+        classes=classes,
+        folds=folds,
+        scores=(score,),
+        weight=weight,
+        n_jobs=n_jobs,
     )
     record = one_standard_error(names, losses, weight, confidence_level)
     return record, candidates[names.index(record.chosen)]
@@ -529,52 +523,82 @@ def held_out_losses(
             "A recalibrator is fitted without each test fold of cv, which needs at least two of "
             "them: choose another cv."
         )
-    data, n_folds = (proba, y, weight, classes), len(folds)
-    pairs = [(np.setdiff1d(used, test), test) for test in folds]
-    tasks = []
+    n_folds, tasks = len(folds), []
+    trains = [np.setdiff1d(used, test) for test in folds]
     for candidate in candidates:
-        known = average if isinstance(candidate, ModelAverageScaling) else None
-        every = [None] * n_folds
+        whole = average if isinstance(candidate, ModelAverageScaling) else None
+        fits = None
         if len(used) == len(y):
-            every = fit_without_each(candidate, *data, folds, known) or every
-        tasks += [(candidate, fitted, *pair) for fitted, pair in zip(every, pairs, strict=True)]
-    tasks = [(*task, *data, scores, forecasts) for task in tasks]
-    parts = run_each(_of_fold, tasks, n_jobs=n_jobs)
+            fits = fit_without_each(candidate, proba, y, weight, classes, folds, whole)
+        fits = fits or [None] * n_folds
+        tasks += [(candidate, *task) for task in zip(fits, trains, folds, strict=True)]
+    evaluate = partial(
+        _of_fold,
+        proba=proba,
+        y=y,
+        weight=weight,
+        classes=classes,
+        scores=scores,
+        forecasts=forecasts,
+    )
+    parts = run_each(evaluate, tasks, n_jobs=n_jobs)
     starts = range(0, len(parts), n_folds)
-    found = [join_folds(parts[start : start + n_folds], folds, len(y)) for start in starts]
-    m, tested = len(scores), found[0][1]
-    losses = np.array([columns[:, :m].T for columns, _ in found]).swapaxes(0, 1)
+    joined = [join_folds(parts[start : start + n_folds], folds, len(y)) for start in starts]
+    n_scores, tested = len(scores), joined[0][1]
+    losses = np.array([columns[:, :n_scores].T for columns, _ in joined]).swapaxes(0, 1)
     counts = tested if weight is None else tested & (weight > 0)
-    held_out = [columns[:, m:] for columns, _ in found] if forecasts else None
+    held_out = [columns[:, n_scores:] for columns, _ in joined] if forecasts else None
     return losses[:, :, counts], None if weight is None else weight[counts], held_out
 
 
-def held_out_forecasts_of_rows(
-    candidates: Sequence[BaseEstimator], problem: Problem, folds: Sequence[np.ndarray]
+def held_out_forecasts(
+    candidates: Sequence[BaseEstimator],
+    problem: Problem,
+    folds: Sequence[np.ndarray],
+    n_jobs: int | None = None,
 ) -> list[np.ndarray]:
-    """Held-out forecasts (n, 2) of each map, of a binary problem with rows of several samples."""
-    found = [np.empty_like(problem.forecast, dtype=np.float64) for _ in candidates]
+    """Held-out forecasts (n, K) of each map; a row of two classes may stand for several samples."""
+    if problem.count is None:
+        _, _, forecasts = held_out_losses(
+            candidates,
+            problem.forecast,
+            _labels_of(problem),
+            classes=problem.classes,
+            folds=folds,
+            scores=(),
+            weight=problem.weight,
+            n_jobs=n_jobs,
+            forecasts=True,
+        )
+        return forecasts or []
+    forecasts = [np.empty_like(problem.forecast, dtype=np.float64) for _ in candidates]
     for test in folds:
         train = problem.take(np.setdiff1d(np.arange(len(problem.weight)), test))
-        for candidate, forecast in zip(candidates, found, strict=True):
-            forecast[test] = recalibrated_rows(candidate, train, problem.forecast[test])
-    return found
+        for candidate, forecast in zip(candidates, forecasts, strict=True):
+            fitted = fit_to_problem(candidate, train)
+            forecast[test] = recalibrated_proba(fitted, problem.forecast[test], problem.classes)
+    return forecasts
 
 
-def recalibrated_rows(candidate: BaseEstimator, train: Problem, forecast: np.ndarray) -> np.ndarray:
-    """Forecasts (m, 2) after a map fitted to a problem whose rows stand for several samples."""
-    return recalibrated_proba(fit_rows(candidate, train), forecast, train.classes)
+def fit_to_problem(candidate: BaseEstimator, problem: Problem) -> Any:
+    """A fitted clone; a row of two classes may stand for several samples.
 
-
-def fit_rows(candidate: BaseEstimator, train: Problem) -> Any:
-    """A clone that is fitted to a binary problem whose rows stand for several samples."""
-    if isinstance(candidate, IdentityRecalibrator):
-        data = train.forecast, train.labels, None, train.classes
-        return fit_recalibrator(candidate, *data, measure=False)
+    Whether a fit converged is no subject of a comparison.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted: Any = clone(candidate)
-        return fitted.fit_sketch(ProblemSummary(train))
+        if problem.count is not None and not isinstance(candidate, IdentityRecalibrator):
+            fitted: Any = clone(candidate)
+            return fitted.fit_sketch(ProblemSummary(problem))
+        y, weight = _labels_of(problem), problem.weight
+        return fit_recalibrator(
+            candidate, problem.forecast, y, weight, problem.classes, measure=False
+        )
+
+
+def _labels_of(problem):
+    """Labels (n,), or label distributions."""
+    return problem.labels if problem.outcome.ndim == 1 else problem.outcome
 
 
 def one_standard_error(
@@ -619,25 +643,25 @@ def one_standard_error(
                 near = [k]
         chosen = near[0] if near else chosen
     return RecalibratorSelection(
-        tuple(names),
-        tuple(means.tolist()),
-        tuple(interval.estimate for interval in intervals),
-        tuple(interval.standard_error for interval in intervals),
-        names[best],
-        names[chosen],
-        mean_interval(losses[0] - losses[chosen], weight, confidence_level, **rows),
+        names=tuple(names),
+        losses=tuple(means.tolist()),
+        differences=tuple(interval.estimate for interval in intervals),
+        standard_errors=tuple(interval.standard_error for interval in intervals),
+        best=names[best],
+        chosen=names[chosen],
+        gain=mean_interval(losses[0] - losses[chosen], weight, confidence_level, **rows),
     )
 
 
-def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):
+def _of_fold(candidate, fitted, train, test, *, proba, y, weight, classes, scores, forecasts):
     """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the other rows."""
     if fitted is None:
         with warnings.catch_warnings():
             # If the chosen one does not converge, its final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            own = None if weight is None else weight[train]
+            train_weight = None if weight is None else weight[train]
             fitted = fit_recalibrator(
-                candidate, proba[train], y[train], own, classes, measure=False
+                candidate, proba[train], y[train], train_weight, classes, measure=False
             )
     forecast = recalibrated_proba(fitted, proba[test], classes)
     target = y[test] if np.ndim(y) == 2 else one_hot(y[test], classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from operator import itemgetter
 from typing import Literal, Self
 
 import numpy as np
@@ -19,9 +20,9 @@ from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
-from skcalib.recalibration.base import LogitRecalibrator, Recalibrator, forecast_range
+from skcalib.recalibration.base import LogitRecalibrator, Recalibrator, divided_by_sum
 from skcalib.recalibration.fitting import FittedFromSketch
-from skcalib.scores import LossLike, resolve_training_loss, weighted_mean
+from skcalib.scores import LossLike, weighted_mean
 from skcalib.smoothers.partition import quantile_cuts
 
 _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
@@ -108,8 +109,8 @@ class LabelShiftRecalibrator(Recalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The recommended recalibrator before this one.
-    InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The recommended recalibrator before this
+    one. InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
 
     Examples
     --------
@@ -168,7 +169,6 @@ class LabelShiftRecalibrator(Recalibrator):
                 "calibrated."
             )
         self._check_parameters()
-        resolve_training_loss(self.loss)
         raw = check_features(X, name="X")
         n_classes = max(2, raw.shape[1])
         classes = np.arange(n_classes) if self.labels is None else check_label_list(self.labels)
@@ -177,9 +177,9 @@ class LabelShiftRecalibrator(Recalibrator):
         weight, raw = drop_zero_weights(sample_weight, raw)
         values = self._validated(raw)
         self._set_columns(X, classes)
-        self._learn_input(values)
-        self._learn_priors(self._read(values), None, weight)
-        self.calibration_range_ = forecast_range(self._probabilities(values))
+        samples = self._samples(values, None, weight)
+        self._learn_priors(samples.forecast, None, weight)
+        self.calibration_range_ = samples.ranges(self)
         return self
 
     def adapt(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -201,12 +201,7 @@ class LabelShiftRecalibrator(Recalibrator):
             For invalid input, and for a class to which every forecast gives probability 0.
         """
         check_is_fitted(self)
-        weight, values = drop_zero_weights(sample_weight, self._validated(X))
-        if values.shape[1] != len(self.classes_):
-            raise ValueError(
-                f"X has {values.shape[1]} columns, but LabelShiftRecalibrator was fitted with "
-                f"{len(self.classes_)} classes."
-            )
+        weight, values = drop_zero_weights(sample_weight, self._validated_columns(X))
         self._estimate_target(self._read(values), weight)
         return self
 
@@ -218,24 +213,28 @@ class LabelShiftRecalibrator(Recalibrator):
 
     def _learn_priors(self, forecast, frequency, weight):
         """Class frequencies of both populations; `frequency` is that of the labels, or None."""
-        n_classes, self._cells, given = len(self.classes_), None, self.source_prior
+        n_classes, self._cells = len(self.classes_), None
         self._source_noise = np.zeros((n_classes, n_classes))
-        if given is None:
+        if self.source_prior is None:
             mean = np.where(frequency > 0, weighted_mean(forecast, weight), 0.0)
-            own = weight[:, None] / weight.sum() * (forecast / np.where(mean > 0, mean, 1.0) - 1)
-            self.source_prior_, self._source_noise = mean / mean.sum(), own.T @ own
+            ratio = forecast / np.where(mean > 0, mean, 1.0)
+            influence = weight[:, None] / weight.sum() * (ratio - 1)
+            self.source_prior_, self._source_noise = mean / mean.sum(), influence.T @ influence
             frequency = self.source_prior_
         else:
-            self.source_prior_ = self._checked(given, "source_prior")
-        given = self.target_prior
-        if isinstance(given, str) and given != "em":
+            self.source_prior_ = self._checked(self.source_prior, "source_prior")
+        if not isinstance(self.target_prior, str):
+            target = self._checked(self.target_prior, "target_prior")
+        elif self.target_prior != "em":
             raise ValueError(
-                f"target_prior must be 'em' or the frequency of each class, got {shown(given)}."
+                "target_prior must be 'em' or the frequency of each class, got "
+                f"{shown(self.target_prior)}."
             )
-        if isinstance(given, str) and frequency is None:
+        elif frequency is None:
             self._estimate_target(forecast, weight)
             return
-        target = frequency if isinstance(given, str) else self._checked(given, "target_prior")
+        else:
+            target = frequency
         if not np.array_equal(target, self.source_prior_):
             self._refuse_absent(self.source_prior_)
         self._set_target(target, np.zeros(n_classes))
@@ -243,16 +242,16 @@ class LabelShiftRecalibrator(Recalibrator):
     def _checked(self, prior, name):
         """Frequencies (K,) that sum to one."""
         try:
-            found = np.array(prior, dtype=np.float64)
+            shares = np.array(prior, dtype=np.float64)
         except (OverflowError, TypeError, ValueError):
-            found = np.empty(0)
+            shares = np.empty(0)
         n_classes = len(self.classes_)
-        if found.shape != (n_classes,) or not abs(found.sum() - 1) < 1e-6 or found.min() <= 0:
+        if shares.shape != (n_classes,) or not abs(shares.sum() - 1) < 1e-6 or shares.min() <= 0:
             raise ValueError(
                 f"{name} must have a positive frequency for each of the {n_classes} classes, and "
                 f"they must sum to 1; got {shown(prior)}."
             )
-        return found / found.sum()
+        return shares / shares.sum()
 
     def _refuse_absent(self, prior):
         """Raise for classes that the source lacks, where the target may have them."""
@@ -313,10 +312,8 @@ class LabelShiftRecalibrator(Recalibrator):
         ratio = self._ratio()
         if np.ptp(ratio) == 0:
             return forecast
-        found = forecast * ratio
-        total = found.sum(axis=1, keepdims=True)
         # No probability is left where a forecast is certain of a class that the target lacks.
-        return np.where(total > 0, found / np.where(total > 0, total, 1.0), forecast)
+        return divided_by_sum(forecast * ratio, forecast)
 
     def _write_map(self, add, x):
         ratio = self._ratio()
@@ -340,8 +337,7 @@ def _maximise(ratio, share, size, start):
         return -value, -prior * (gradient(prior) - 1) - pull * (1 - len(prior) * prior)
 
     options = {"gtol": 1e-10, "ftol": 1e-15, "maxiter": 1000}
-    found = minimize(loss, np.log(start), jac=True, method="L-BFGS-B", options=options)
-    prior = softmax(found.x)
+    prior = softmax(minimize(loss, np.log(start), jac=True, method="L-BFGS-B", options=options).x)
     for _ in range(_EM_STEPS):
         prior = prior * gradient(prior) + pull
         prior /= prior.sum()
@@ -353,19 +349,20 @@ def _standard_errors(ratio, share, size, prior, source):
 
     `source` (K, K) is the covariance of the log frequencies of the source.
     """
-    own = ratio * prior / (ratio @ prior)[:, None]
-    mean = share @ own
-    own -= mean
-    covariance = (own.T * share) @ own
+    residual = ratio * prior / (ratio @ prior)[:, None]
+    mean = share @ residual
+    residual -= mean
+    covariance = (residual.T * share) @ residual
     within = _multinomial(mean) - covariance  # mean covariance of the classes given the forecasts
     basis = null_space(np.ones((1, len(prior))))
     total = 1 + _PRIOR * len(prior) / size
-    known = np.eye(len(prior)) / len(prior) + total * np.outer(prior, prior)
-    known = _PRIOR * len(prior) * known  # information of the prior, about log ratios of frequencies
-    information = basis.T @ (size * covariance + known) @ basis
+    # The information of the prior about log ratios of frequencies.
+    pull = np.eye(len(prior)) / len(prior) + total * np.outer(prior, prior)
+    pull = _PRIOR * len(prior) * pull
+    information = basis.T @ (size * covariance + pull) @ basis
     slope = _multinomial(prior) @ basis @ np.linalg.solve(information, basis.T)
-    noise = size**2 * (own.T * share**2) @ own + known + size**2 * within @ source @ within
-    return np.sqrt(np.diag(slope @ noise @ slope.T)), size * own @ slope.T
+    noise = size**2 * (residual.T * share**2) @ residual + pull + size**2 * within @ source @ within
+    return np.sqrt(np.diag(slope @ noise @ slope.T)), size * residual @ slope.T
 
 
 class _ClassCells:
@@ -374,9 +371,9 @@ class _ClassCells:
     def __init__(self, forecast, target, weight):
         self.edges = quantile_cuts(_score(forecast), _CELLS)
         mass = target.T * (weight / weight.sum())
-        self.size = np.array([effective_size(one) for one in mass])
-        found = mass @ self._marks(forecast)  # a class without samples is refused later
-        self.frequency = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
+        self.size = np.array([effective_size(weight) for weight in mass])
+        sums = mass @ self._marks(forecast)  # a class without samples is refused later
+        self.frequency = sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300)
 
     def _marks(self, forecast):
         cell = np.searchsorted(bin_ends(self.edges), _score(forecast))
@@ -386,16 +383,16 @@ class _ClassCells:
         """Of the hypothesis that the target is a mixture of the classes with the shares `prior`."""
         marks, mixture = self._marks(forecast), prior @ self.frequency
         seen = share @ marks
-        own = marks - influence @ self.frequency - seen
+        residual = marks - influence @ self.frequency - seen
         # Variances of the frequencies are those of the mixture, also where a cell is empty.
         covariance = (share @ share) * (_multinomial(mixture) - _multinomial(seen))
-        covariance += (own.T * share**2) @ own
-        for one, size, frequency in zip(prior, self.size, self.frequency, strict=True):
-            covariance += one**2 / size * _multinomial(frequency)
+        covariance += (residual.T * share**2) @ residual
+        for class_share, size, frequency in zip(prior, self.size, self.frequency, strict=True):
+            covariance += class_share**2 / size * _multinomial(frequency)
         values, vectors = np.linalg.eigh(covariance)
-        kept = values > _SMALL * values[-1]
-        normal = (vectors.T @ (seen - mixture))[kept] ** 2 / values[kept]
-        return float(chi2.sf(normal.sum(), kept.sum())) if values[-1] > 0 else np.nan
+        large = values > _SMALL * values[-1]
+        normal = (vectors.T @ (seen - mixture))[large] ** 2 / values[large]
+        return float(chi2.sf(normal.sum(), large.sum())) if values[-1] > 0 else np.nan
 
 
 def _score(forecast):
@@ -442,7 +439,7 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : With a temperature.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : With a temperature.
 
     Examples
     --------
@@ -471,8 +468,7 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
         score, logits, target = samples.score, samples.forecast, samples.target
         share = samples.weight / samples.weight.sum()
         labelled, size = target.any(axis=0), number_of_samples(samples.weight, samples.count)
-        automatic = isinstance(self.shrinkage, str)
-        found = []
+        automatic, fits = isinstance(self.shrinkage, str), []
         for precision in _PRECISIONS if automatic else [self.shrinkage]:
             pull = min(max(precision, 0.0 if labelled.all() else _WEAK), _STRONG) / size
 
@@ -480,13 +476,14 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
                 loss, slope = score.logit_loss(target, logits + shift)
                 return share @ loss + pull / 2 * shift @ shift, share @ slope + pull * shift
 
-            start = found[-1][-1].x if found else np.zeros(logits.shape[1])
+            start = fits[-1][-1].x if fits else np.zeros(logits.shape[1])
             options = {"gtol": 1e-10, "ftol": 1e-13}
             fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-            data = logits + fit.x, target, size * share
-            evidence = automatic and _evidence(*data, precision, fit.x)
-            found.append((float(evidence), float(precision), fit))
-        _, self.shrinkage_, fit = max(found, key=lambda one: one[0])
+            evidence = 0.0
+            if automatic:
+                evidence = _evidence(logits + fit.x, target, size * share, precision, fit.x)
+            fits.append((evidence, float(precision), fit))
+        _, self.shrinkage_, fit = max(fits, key=itemgetter(0))
         converged = fit.success or np.abs(fit.jac).max() < 1e-4  # or rounding ended the search
         self.intercept_, self.n_iter_ = fit.x - fit.x.mean(), int(fit.nit)
         self.injective_ = True
@@ -541,7 +538,7 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import LabelFrequency
+    >>> from skcalib.recalibration import LabelFrequency
     >>> LabelFrequency().fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 0]).frequencies_
     array([[1. , 0. ],
            [0.5, 0.5]])
@@ -551,14 +548,14 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
         target, weight = samples.target, samples.weight
         top = samples.forecast.argmax(axis=1)
         overall = weight @ target / weight.sum()
-        rows = []
+        frequencies = []
         for k in range(target.shape[1]):
             w = weight * (top == k)
-            rows.append(w @ target / w.sum() if w.any() else overall)
-        self.frequencies_ = np.array(rows)
+            frequencies.append(w @ target / w.sum() if w.any() else overall)
+        self.frequencies_ = np.array(frequencies)
         self.injective_ = self.preserves_order_ = False
-        kept = self.frequencies_.argmax(axis=1) == np.arange(len(rows))
-        self.preserves_argmax_ = bool(kept.all())
+        most_frequent = self.frequencies_.argmax(axis=1)
+        self.preserves_argmax_ = bool((most_frequent == np.arange(len(most_frequent))).all())
 
     def _apply_map(self, forecast):
         return self.frequencies_[forecast.argmax(axis=1)]

@@ -22,15 +22,10 @@ from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
-from skcalib.links._base import (
-    detection_limit,
-    likelihood_tolerance,
-    log_forecast,
-    logistic_loss,
-    minimise_convex,
-)
 from skcalib.links.continuation import Continuation
-from skcalib.recalibration.base import Recalibrator
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.links.newton import likelihood_tolerance, logistic_loss, minimise_convex
+from skcalib.recalibration.base import Recalibrator, divided_by_sum
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch
 from skcalib.scores import LogLoss, LossLike
 
@@ -56,11 +51,12 @@ class OneVsRestRecalibrator(Recalibrator):
     def _fit_each(self, fit_one, samples):
         """Fit the map of each class, and declare what all together preserve."""
         problems = samples.per_class()
-        self._take_maps(Parallel()(delayed(fit_one)(one) for one in problems))
-        for k, (one, rows) in enumerate(zip(self._maps, problems, strict=True)):
-            if not one.continues:
-                data = rows.forecast, rows.weight, rows.count
-                self._ends[k] = Continuation.of_forecasts(partial(_both_columns, one), *data)
+        self._take_maps(Parallel()(delayed(fit_one)(rows) for rows in problems))
+        for k, (fitted, rows) in enumerate(zip(self._maps, problems, strict=True)):
+            if not fitted.continues:
+                self._ends[k] = Continuation.of_forecasts(
+                    partial(_both_columns, fitted), rows.forecast, rows.weight, rows.count
+                )
 
     def _take_maps(self, maps):
         self._maps, self._ends = maps, [None] * len(maps)
@@ -74,35 +70,35 @@ class OneVsRestRecalibrator(Recalibrator):
         if forecast.shape[1] == 2:
             return _both_columns(*self._maps, forecast, *self._ends)
         tasks = zip(self._maps, rests_and_classes(forecast), self._ends, strict=True)
-        answers = Parallel(prefer="threads")(delayed(_both_columns)(*one) for one in tasks)
-        p = np.stack([one[:, 1] for one in answers], axis=1)
-        total = p.sum(axis=1, keepdims=True)
-        # If every class gets probability 0, the forecast is unchanged.
-        return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
+        pairs = Parallel(prefer="threads")(delayed(_both_columns)(*task) for task in tasks)
+        p = np.stack([proba[:, 1] for proba in pairs], axis=1)
+        return divided_by_sum(p, forecast)
 
     def _write_map(self, add, x):
         if len(self._maps) == 1:
             return _write_columns(add, self._maps[0], x, self._ends[0])
-        own = np.eye(len(self._maps))
-        pairs = [add("matrix", x, coef=np.column_stack([1 - one, one])) for one in own]
-        tasks = zip(self._maps, pairs, self._ends, strict=True)
-        columns = [add.second(_write_columns(add, *one)) for one in tasks]
+        classes = np.eye(len(self._maps))
+        pairs = [add("matrix", x, coef=np.column_stack([1 - class_, class_])) for class_ in classes]
+        columns = [
+            add.second(_write_columns(add, fitted, pair, ends))
+            for fitted, pair, ends in zip(self._maps, pairs, self._ends, strict=True)
+        ]
         return add("normalise", add("columns", *columns), x)
 
 
-def _both_columns(one, forecast, ends=None):
+def _both_columns(fitted, forecast, ends=None):
     """Probabilities (n, 2) of rest and class by the map of a class, and `ends` beyond its range."""
     if ends is not None:
-        return ends(partial(_both_columns, one), forecast)
-    p = np.clip(one(forecast), 0.0, 1.0)
+        return ends(partial(_both_columns, fitted), forecast)
+    p = np.clip(fitted(forecast), 0.0, 1.0)
     return np.column_stack([1 - p, p])
 
 
-def _write_columns(add, one, x, ends):
+def _write_columns(add, fitted, x, ends):
     """Add `_both_columns`."""
     if ends is not None:
-        return ends.write_forecasts(add, lambda near: _write_columns(add, one, near, None), x)
-    return add.pair(add.part(one, x))
+        return ends.write_forecasts(add, lambda near: _write_columns(add, fitted, near, None), x)
+    return add.pair(add.part(fitted, x))
 
 
 class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch, FittedFromParts):
@@ -131,11 +127,11 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch, FittedFrom
 
         `targets` is a function of samples with two columns that gives the target of the fit.
         """
-        self._fit_each(partial(_fit_binary, link, targets), samples)
-        labelled = [one for one in self._maps if one.labelled]
+        self._fit_each(partial(_LinkMap, link, targets), samples)
+        labelled = [fitted for fitted in self._maps if fitted.labelled]
         # No warning for a class without labels among several classes.
         warned = labelled if len(labelled) > 1 else self._maps
-        separable = sum(one.separable for one in warned)
+        separable = sum(fitted.separable for fitted in warned)
         if separable:
             warnings.warn(
                 f"{type(self).__name__}: in {separable} of {len(self._maps)} problems the labels "
@@ -145,74 +141,35 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch, FittedFrom
                 ConvergenceWarning,
                 stacklevel=outside_level(),
             )
-        self.n_iter_ = max(one.n_iter for one in self._maps)
-        return np.array([one.theta for one in self._maps])
-
-
-def _fit_binary(link, targets, samples):
-    """A `_LinkMap` of samples with two columns."""
-    limit = detection_limit(samples.forecast)
-    score, weight, count = samples.score, samples.weight, samples.count
-    logits = log_forecast(samples.forecast, limit)
-    data = logits, samples.target if targets is None else targets(samples), weight
-    rows, fit = _AtRows(link, logits), None
-    if isinstance(score, LogLoss):
-        fit = _newton(rows, *data, count)
-    separable = False
-    if fit is None:
-        fit = fit_link(rows, score, *data, tolerance=1e-10)
-        separable = not fit.converged or _separates(rows, fit.theta, *data, count)
-    if separable:
-        n_samples = number_of_samples(weight, count)
-        rows = _AtRows(link, logits, _WEAK)
-        fit = fit_link(rows, score, *data, shrinkage=1.0, n_samples=n_samples)
-    return _LinkMap(link, fit, limit, separable=separable, labelled=samples.target[:, 1].any())
-
-
-def _newton(link, logits, target, weight, count):
-    """The `LinkFit` of the log loss; None where labels are nearly separable, or features collinear.
-
-    The active bounds are those for which the optimum of the other parameters is feasible, and the
-    loss does not fall towards the inside.
-    """
-    features = np.ascontiguousarray(link.features(logits).T)
-    each = np.ones(len(logits)) if count is None else count
-    gram, n_samples = (features * each) @ features.T, each.sum()
-    size = np.sqrt(np.diag(gram))
-    if size.min() == 0 or not np.linalg.cond(gram / np.outer(size, size)) < _COLLINEAR:
-        return None
-    data = features, target[:, 1], mean_one(weight, count)
-    start, options = np.array(link.identity), {"max_values": _MOST_VALUES}
-    if len(logits) > 4 * _PILOT:
-        few = np.linspace(0, len(logits) - 1, _PILOT).astype(int)
-        pilot = minimise_convex(*logistic_loss(*(one[..., few] for one in data)), start, **options)
-        start = pilot.parameters if pilot.converged else start
-    options["tolerance"] = likelihood_tolerance(n_samples)
-    bounded = [k for k, (low, _) in enumerate(link.bounds(2) or []) if low is not None]
-    subsets = (combinations(bounded, n_active) for n_active in range(len(bounded) + 1))
-    value, slopes = logistic_loss(*data)
-    for active in chain.from_iterable(subsets):
-        free = np.setdiff1d(np.arange(len(start)), active)
-        part = logistic_loss(features[free], *data[1:]) if active else (value, slopes)
-        found = minimise_convex(*part, start[free], **options)
-        if not found.converged:
-            return None
-        theta = np.zeros(len(start))
-        theta[free] = found.refined
-        gradient, information = slopes(theta, value(theta)[1])
-        if min(theta[bounded], default=0) >= 0 and min(gradient[list(active)], default=0) >= 0:
-            least = eigh(information, gram, eigvals_only=True)[0] * n_samples
-            fit = LinkFit(theta, found.n_iter, True, "Newton's method")
-            return fit if least >= _WEAKEST else None
-    return None
+        self.n_iter_ = max(fitted.n_iter for fitted in self._maps)
+        return np.array([fitted.theta for fitted in self._maps])
 
 
 class _LinkMap:
     """A fitted map of two columns to the probability of the second."""
 
-    def __init__(self, link, fit, limit, *, separable, labelled):
-        self.link, self.theta, self.n_iter, self.limit = link, fit.theta, fit.n_iter, limit
-        self.separable, self.labelled = separable, labelled
+    def __init__(self, link, targets, samples):
+        self.link, self.limit = link, detection_limit(samples.forecast)
+        self.labelled, self.separable = samples.target[:, 1].any(), False
+        logits = log_forecast(samples.forecast, self.limit)
+        target = samples.target if targets is None else targets(samples)
+        rows = _LinkAtRows(link, logits, target, samples.weight, samples.count)
+        fit = rows.newton() if isinstance(samples.score, LogLoss) else None
+        if fit is None:
+            fit = fit_link(rows, samples.score, logits, target, samples.weight, tolerance=1e-10)
+            self.separable = not fit.converged or rows.separates(fit.theta)
+        if self.separable:
+            rows.strength = _WEAK
+            fit = fit_link(
+                rows,
+                samples.score,
+                logits,
+                target,
+                samples.weight,
+                shrinkage=1.0,
+                n_samples=number_of_samples(samples.weight, samples.count),
+            )
+        self.theta, self.n_iter = fit.theta, fit.n_iter
         self.injective = link.injective(fit.theta, 2)
         self.continues = link.continues(fit.theta)
         self.preserves_order = link.preserves_order(fit.theta, 2)
@@ -224,47 +181,87 @@ class _LinkMap:
         return add("sigmoid", add.part(self.link, self.theta, add.log(x, self.limit)))
 
 
-class _AtRows(BinaryMap):
-    """A link at some rows, whose features are computed once.
+class _LinkAtRows(BinaryMap):
+    """A link at rows of samples, whose features are computed once.
 
     With a `strength` all parameters are weakly shrunk towards the identity.
     """
 
-    def __init__(self, link, logits, strength=None):
+    strength = None
+
+    def __init__(self, link, logits, target, weight, count):
         self.identity, self.bounds = link.identity, link.bounds
-        self._link, self._features, self._strength = link, link.features(logits), strength
+        self._link, self._features, self._logits = link, link.features(logits), logits
+        self._target, self._share = target, mean_one(weight, count)
+        self._count = np.ones(len(logits)) if count is None else count
 
     def features(self, logits):
         return self._features
 
     def stiffness(self, n_classes):
-        if self._strength is None:
+        if self.strength is None:
             return self._link.stiffness(n_classes)
-        return np.full(len(self.identity), self._strength)
+        return np.full(len(self.identity), self.strength)
 
+    def newton(self):
+        """The `LinkFit` of the log loss; None for nearly separable labels or collinear features.
 
-def _separates(link, theta, logits, target, weight, count=None):
-    """Whether a linear combination of the features separates the labels, apart from ties.
+        The active bounds are those for which the optimum of the other parameters is feasible, and
+        the loss does not fall towards the inside.
+        """
+        features = np.ascontiguousarray(self._features.T)
+        gram, n_samples = (features * self._count) @ features.T, self._count.sum()
+        size = np.sqrt(np.diag(gram))
+        if size.min() == 0 or not np.linalg.cond(gram / np.outer(size, size)) < _COLLINEAR:
+            return None
+        label, share, start = self._target[:, 1], self._share, np.array(self.identity)
+        if len(label) > 4 * _PILOT:
+            rows = np.linspace(0, len(label) - 1, _PILOT).astype(int)
+            loss = logistic_loss(features[:, rows], label[rows], share[rows])
+            pilot = minimise_convex(*loss, start, max_values=_MOST_VALUES)
+            start = pilot.parameters if pilot.converged else start
+        tolerance = likelihood_tolerance(n_samples)
+        bounded = [k for k, (low, _) in enumerate(self.bounds(2) or []) if low is not None]
+        subsets = (combinations(bounded, n_active) for n_active in range(len(bounded) + 1))
+        value, slopes = logistic_loss(features, label, share)
+        for active in chain.from_iterable(subsets):
+            free = np.setdiff1d(np.arange(len(start)), active)
+            loss = logistic_loss(features[free], label, share) if active else (value, slopes)
+            minimum = minimise_convex(
+                *loss, start[free], tolerance=tolerance, max_values=_MOST_VALUES
+            )
+            if not minimum.converged:
+                return None
+            theta = np.zeros(len(start))
+            theta[free] = minimum.refined
+            gradient, information = slopes(theta, value(theta)[1])
+            if min(theta[bounded], default=0) >= 0 and min(gradient[list(active)], default=0) >= 0:
+                least = eigh(information, gram, eigvals_only=True)[0] * n_samples
+                fit = LinkFit(theta, minimum.n_iter, True, "Newton's method")
+                return fit if least >= _WEAKEST else None
+        return None
 
-    The parameters then grow until the fitted probabilities are close to 0 or 1. So a direction with
-    less information than a weak prior is one along which no sample becomes less likely, or the
-    parameters themselves are. Directions in which the features do not vary are ignored.
-    """
-    each = np.ones((len(logits), 1)) if count is None else count[:, None]
-    features = np.sqrt(each) * link.features(logits)
-    basis, sizes, axes = np.linalg.svd(features, full_matrices=False)
-    varies = sizes > 1e-10 * sizes[0]
-    basis = basis[:, varies] * np.sqrt(each.sum() / each)
-    p = softmax(link.apply(theta, logits), axis=1)[:, 1]
-    spread = p * (1 - p) * mean_one(weight, count)
-    information, directions = np.linalg.eigh(basis.T @ (spread[:, None] * basis))
-    weak = basis @ directions[:, information < _WEAKEST]
-    if not weak.size:
-        return False
-    known = axes[varies] @ theta * sizes[varies] / np.sqrt(each.sum())
-    steps = np.column_stack([weak, basis @ known]) * np.sign(target[:, 1:] - 0.5)
-    least = 1e-9 * np.abs(steps).max(axis=0)
-    return bool(np.any(np.all(steps >= -least, axis=0) | np.all(steps <= least, axis=0)))
+    def separates(self, theta):
+        """Whether a linear combination of the features separates the labels, apart from ties.
+
+        The parameters then grow until the fitted probabilities are close to 0 or 1. So a direction
+        with less information than a weak prior is one along which no sample becomes less likely, or
+        the parameters themselves are. Directions in which the features do not vary are ignored.
+        """
+        count = self._count[:, None]
+        basis, sizes, axes = np.linalg.svd(np.sqrt(count) * self._features, full_matrices=False)
+        varies = sizes > 1e-10 * sizes[0]
+        basis = basis[:, varies] * np.sqrt(count.sum() / count)
+        p = softmax(self.apply(theta, self._logits), axis=1)[:, 1]
+        spread = p * (1 - p) * self._share
+        information, directions = np.linalg.eigh(basis.T @ (spread[:, None] * basis))
+        weak = basis @ directions[:, information < _WEAKEST]
+        if not weak.size:
+            return False
+        fitted = axes[varies] @ theta * sizes[varies] / np.sqrt(count.sum())
+        steps = np.column_stack([weak, basis @ fitted]) * np.sign(self._target[:, 1:] - 0.5)
+        least = 1e-9 * np.abs(steps).max(axis=0)
+        return bool(np.any(np.all(steps >= -least, axis=0) | np.all(steps <= least, axis=0)))
 
 
 class PlattScaling(BinaryLinkRecalibrator):
@@ -346,7 +343,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
     See Also
     --------
     PlattScaling : One parameter fewer.
-    QuadraticScaling : Another map of three parameters.
+    skcalib.recalibration.QuadraticScaling : Another map of three parameters.
 
     Examples
     --------
@@ -370,9 +367,9 @@ class BetaCalibration(BinaryLinkRecalibrator):
 
     def _fit_map(self, samples):
         link = BetaMap(self.parameters)
-        theta = self._fit_links(link, samples)
-        self.coef_ = np.array([link.slopes(one) for one in theta])
-        self.intercept_ = np.array([link.intercept(one) for one in theta])
+        thetas = self._fit_links(link, samples)
+        self.coef_ = np.array([link.slopes(theta) for theta in thetas])
+        self.intercept_ = np.array([link.intercept(theta) for theta in thetas])
 
 
 class QuadraticScaling(BinaryLinkRecalibrator):
@@ -395,7 +392,7 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import QuadraticScaling
+    >>> from skcalib.recalibration import QuadraticScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape

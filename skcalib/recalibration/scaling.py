@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import warnings
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,7 +20,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.messages import shown
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import mean_one
 from skcalib.data.clusters import effective_size, outside_level
@@ -34,11 +33,11 @@ from skcalib.links import (
     VectorMap,
     fit_link,
 )
-from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
-from skcalib.links.averaging import ModelAverage, averaged_map
+from skcalib.links.affine import affine_fit, affine_sums, fit_by_evidence, minimise_affine
+from skcalib.links.averaging import AverageWithout, ModelAverage, averaged_map
 from skcalib.links.continuation import Continuation
-from skcalib.links.leave_out import AverageWithout, affine_fit, one_step_is_enough
-from skcalib.recalibration.base import LogitRecalibrator
+from skcalib.links.newton import one_step_is_enough
+from skcalib.recalibration.base import LogitRecalibrator, check_seed
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.scores import LogLoss, LossLike, ProperScore
@@ -46,7 +45,7 @@ from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import first_within_one_standard_error
 
 if TYPE_CHECKING:
-    from skcalib.links.maps import Affine
+    from skcalib.links.affine import Affine
 
 _MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method
@@ -104,18 +103,13 @@ class LinkRecalibrator(LogitRecalibrator):
 
     def _fit_link(self, search, samples):
         """Fit the link of a `_ShrinkageSearch`, with the strength that it finds."""
-        score, target = samples.score, samples.target
-        data = samples.forecast, target, samples.weight
-        link, (beta, passes) = search.prepared(data[0]), fit_temperature(score, *data)
-        start = link.tempered(target.shape[1], beta)
-        self.shrinkage_, near = search.choose(self.shrinkage, link, start, *data)
-        if np.isinf(self.shrinkage_):
-            fit = LinkFit(start, passes, True, "temperature scaling")
-        else:
-            fit = search.fit(link, *data, self.shrinkage_, near)
+        rows = _Rows(samples.forecast, samples.target, samples.weight)
+        link, fit, beta = search.tempered(rows)
+        self.shrinkage_, start = search.choose(self.shrinkage, link, fit.theta, rows)
+        if not np.isinf(self.shrinkage_):
+            fit = search.fit(link, rows, self.shrinkage_, start)
         self._take(link, fit, beta)
-        hit = np.sum(target * self._apply_map(samples.forecast), axis=1)
-        self._warn(fit, hit.min() if is_one_hot(target) else 0.0, target.sum(axis=0))
+        self._warn(fit, samples)
 
     def _take(self, link, fit, beta):
         """Set the attributes of a fit that started from the inverse temperature beta."""
@@ -127,38 +121,55 @@ class LinkRecalibrator(LogitRecalibrator):
         if beta > 1 or self.preserves_order_:
             warn_at_the_ends(beta)  # other maps can leave an infinite temperature
 
-    def _warn(self, fit, least, counts):
+    def _warn(self, fit, samples):
         """Warn if a parameter tends to infinity, or the fit did not converge."""
-        name, kept = type(self).__name__, "the parameters are where the fit stopped, and finite"
+        name, end = type(self).__name__, "the parameters are where the fit stopped, and finite"
         if not fit.converged:
-            found = (
+            problem = (
                 f"{name} stopped after {fit.n_iter} iterations before its loss was minimal "
-                f"({fit.message}): {kept}, and no worse than temperature scaling on the "
+                f"({fit.message}): {end}, and no worse than temperature scaling on the "
                 "calibration set. Raise max_iter, or shrinkage"
             )
-        elif self.shrinkage_ == 0 and least > 0.99:
-            found = (
-                f"The labels are separable, and the best map of {name} is infinitely steep: {kept}"
+        elif self.shrinkage_ == 0 and self._separates(samples):
+            problem = (
+                f"The labels are separable, and the best map of {name} is infinitely steep: {end}"
             )
-        elif self.shrinkage_ == 0 and counts.min() == 0:
-            found = f"Some classes have no label, and {name} sends their bias to -infinity: {kept}"
+        elif self.shrinkage_ == 0 and samples.target.sum(axis=0).min() == 0:
+            problem = f"Some classes have no label, and {name} sends their bias to -infinity: {end}"
         else:
             return
-        message = f"{found}. shrinkage='auto' avoids it."
+        message = f"{problem}. shrinkage='auto' avoids it."
         warnings.warn(message, ConvergenceWarning, stacklevel=outside_level())
 
+    def _separates(self, samples):
+        """Whether the map gives every label a probability of more than .99."""
+        hit = np.sum(samples.target * self._apply_map(samples.forecast), axis=1)
+        return hit.min() > 0.99 and is_one_hot(samples.target)
+
     def _apply_map(self, logits):
-        return softmax(self._fitted.apply(self._theta, logits), axis=1)
+        return softmax(self._map_logits(logits), axis=1)
+
+    def _map_logits(self, logits):
+        return self._fitted.apply(self._theta, logits)
 
     def _write_map(self, add, x):
-        return add("softmax", self._write_logits(add, self._normalised(add, x)))
-
-    def _normalised(self, add, x):
-        """Add the logits that the link takes."""
-        return add("log_softmax", x) if self.input == "logits" else x
+        logits = add("log_softmax", x) if self.input == "logits" else x
+        return add("softmax", self._write_logits(add, logits))
 
     def _write_logits(self, add, x):
         return add.part(self._fitted, self._theta, x)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Logits and targets (n, K) and weights (n,) of the same samples."""
+
+    logits: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+
+    def take(self, rows: np.ndarray) -> _Rows:
+        return _Rows(self.logits[rows], self.target[rows], self.weight[rows])
 
 
 class _ShrinkageSearch:
@@ -174,62 +185,64 @@ class _ShrinkageSearch:
         self.link, self.score, self.rounding = link, score, rounding
         self.max_iter, self.tol = max_iter, tol
 
-    def prepared(self, logits):
-        """A copy of the link, prepared for logits."""
-        return copy(self.link).prepare(logits)
+    def tempered(self, rows):
+        """The link prepared for rows, the `LinkFit` of temperature scaling, and its 1 / T."""
+        link = copy(self.link).prepare(rows.logits)
+        beta, n_iter = fit_temperature(self.score, rows.logits, rows.target, rows.weight)
+        theta = link.tempered(rows.target.shape[1], beta)
+        return link, LinkFit(theta, n_iter, True, "temperature scaling"), beta
 
-    def fit(self, link, logits, target, weight, strength, start):
+    def fit(self, link, rows, strength, start):
         """The `LinkFit` with a strength of the shrinkage, from the parameters `start`."""
-        data = link, self.score, logits, target, weight
-        options = {"max_iter": self.max_iter, "tolerance": self.tol}
-        options |= {"shrinkage": strength, "start": start, "rounding": self.rounding}
-        return fit_link(*data, **options)
+        return fit_link(
+            link,
+            self.score,
+            rows.logits,
+            rows.target,
+            rows.weight,
+            shrinkage=strength,
+            start=start,
+            max_iter=self.max_iter,
+            tolerance=self.tol,
+            rounding=self.rounding,
+        )
 
-    def choose(self, shrinkage, link, start, logits, target, weight):
+    def choose(self, shrinkage, link, start, rows):
         """Strength, as given, or the strongest within one standard error of the best; and a start.
 
         `start` are the parameters of temperature scaling.
         """
         if not _is_auto(shrinkage):
             return float(shrinkage), start
-        if len(target) < _FEWEST:
+        if len(rows.target) < _FEWEST:
             return np.inf, start
         losses, means = [], []
-        for held_out in self.losses_by_strength(logits, target, weight):
+        for held_out in self.losses_by_strength(rows):
             losses.append(held_out)
-            means.append(weight @ held_out)
+            means.append(rows.weight @ held_out)
             if len(means) > 2 and min(means[-2:]) > min(means):
                 break
-        number = first_within_one_standard_error(np.array(losses), weight)[0]
+        number = first_within_one_standard_error(np.array(losses), rows.weight)[0]
         return STRENGTHS[number], start
 
-    def losses_by_strength(self, logits, target, weight):
+    def losses_by_strength(self, rows):
         """Yield the held-out losses (n,) of each strength, in decreasing order.
 
         Each fit starts from that of the next stronger shrinkage. Folds run in parallel under
         `joblib.parallel_config`.
         """
-
-        def at(rows):
-            """Some rows of the data."""
-            return logits[rows], target[rows], weight[rows]
-
-        folds = check_folds(5, target, random_state=0)
-        paths = Parallel()(delayed(self.path)(*at(train)) for train, _ in folds)
+        folds = check_folds(5, rows.target, random_state=0)
+        fits = Parallel()(delayed(self.tempered)(rows.take(train)) for train, _ in folds)
+        links, starts = [link for link, *_ in fits], [fit.theta for _, fit, _ in fits]
         for strength in STRENGTHS:
             steps = Parallel()(
-                delayed(self.step)(*path, strength, at(train), at(test))
-                for path, (train, test) in zip(paths, folds, strict=True)
+                delayed(self.step)(link, start, strength, rows.take(train), rows.take(test))
+                for link, start, (train, test) in zip(links, starts, folds, strict=True)
             )
-            held_out = np.empty(len(target))
-            for k, (reached, loss) in enumerate(steps):
-                paths[k], held_out[folds[k][1]] = (paths[k][0], reached), loss
+            held_out = np.empty(len(rows.target))
+            for k, (start, loss) in enumerate(steps):
+                starts[k], held_out[folds[k][1]] = start, loss
             yield held_out
-
-    def path(self, logits, target, weight):
-        """The link of a fold, and its initial parameters."""
-        link, (beta, _) = self.prepared(logits), fit_temperature(self.score, logits, target, weight)
-        return link, link.tempered(target.shape[1], beta)
 
     def step(self, link, start, strength, train, test):
         """Where the next fit of a fold starts, and losses on the held-out samples of the fold."""
@@ -237,19 +250,13 @@ class _ShrinkageSearch:
             loose = copy(self)
             loose.max_iter, loose.tol = min(self.max_iter, 100), max(self.tol, 1e-5)
             loose.rounding = _LOOSE
-            start = loose.fit(link, *train, strength, start).theta
-        return start, _held_out_loss(self.score, link, start, test)
+            start = loose.fit(link, train, strength, start).theta
+        return start, self.score.logit_loss(test.target, link.apply(start, test.logits))[0]
 
 
 def _is_auto(shrinkage):
     """Whether the strength is chosen from the samples."""
     return isinstance(shrinkage, str) and shrinkage == "auto"
-
-
-def _held_out_loss(score, link, theta, test):
-    """Losses (m,) of a map on held-out logits, targets and weights."""
-    logits, target, _ = test
-    return score.logit_loss(target, link.apply(theta, logits))[0]
 
 
 # --- Affine maps ----------------------------------------------------------------------------------
@@ -258,59 +265,54 @@ def _held_out_loss(score, link, theta, test):
 class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
     """Base class of affine maps, continued beyond the fitted logits where some class would fall.
 
-    A subclass has ``_map``, the class of its link, and `_set_coefficients`."""
+    A subclass has ``_map``, the class of its link, and `_set_coefficients`, which sets the public
+    attributes from the parameters ``_theta``.
+    """
 
     _map: type[Affine]
 
     def _fit_map(self, samples):
         self._fit_link(self._search(samples.score), samples)
-        self._set_coefficients()
         if not self._fitted.continues(self._theta, len(self.classes_)):
-            self._ends = Continuation(super()._apply_map, samples.forecast, samples.weight)
+            self._ends = Continuation(self._apply_map, samples.forecast, samples.weight)
             self.injective_ = False
 
     def _take(self, link, fit, beta):
         super()._take(link, fit, beta)
         self._ends = None
+        self._set_coefficients()
 
-    def _apply_map(self, logits):
-        if self._ends is None:
-            return super()._apply_map(logits)
-        mapped = self._fitted.apply(self._theta, logits)
-        rows, near, more = self._ends.beyond(logits)
-        mapped[rows] = self._fitted.apply(self._theta, near) + more
-        return softmax(mapped, axis=1)
+    def _map_logits(self, logits):
+        mapped = super()._map_logits(logits)
+        if self._ends is not None:
+            rows, near, added = self._ends.beyond(logits)
+            mapped[rows] = super()._map_logits(near) + added
+        return mapped
 
-    def _write_map(self, add, x):
-        if self._ends is None:
-            return super()._write_map(add, x)
-        write = partial(self._write_logits, add)
-        return add("softmax", self._ends.write_logits(add, write, self._normalised(add, x)))
+    def _write_logits(self, add, x):
+        write = partial(super()._write_logits, add)
+        return write(x) if self._ends is None else self._ends.write_logits(add, write, x)
 
     def _search(self, score):
         return _AffineSearch(self._map(), score, self.max_iter, self.tol)
 
-    def _set_coefficients(self):
-        raise NotImplementedError
-
-    def _fit_without_each(self, samples, folds, whole=None):
+    def _fit_without_each(self, samples, whole=None):
         """As of the base class. The strength of a fold is chosen without it, too."""
-        if sum(map(len, folds)) > len(samples.labels):
+        if sum(map(len, samples.folds)) > len(samples.labels):
             return None
-        data = samples.forecast, samples.target, samples.weight
-        fit = self._search(samples.score).of_parts(self.shrinkage, *data, folds)
+        rows = _Rows(samples.forecast, samples.target, samples.weight)
+        fit = self._search(samples.score).of_parts(self.shrinkage, rows, samples.folds)
         if fit is None:
             return None
-        found, share = [copy(self) for _ in folds], mean_one(samples.weight)
-        for k, one in enumerate(found):
-            one.shrinkage_, theta = fit.without([k], chosen=_is_auto(self.shrinkage))
-            test = samples.forecast[folds[k]], samples.target[folds[k]], share[folds[k]]
-            loss = _held_out_loss(samples.score, fit.link, theta, test)
-            if not (fit.is_usual(k) and fit.follows(theta, k, test[2] @ loss)):
+        maps, share = [copy(self) for _ in samples.folds], mean_one(samples.weight)
+        for k, (recalibrator, test) in enumerate(zip(maps, samples.folds, strict=True)):
+            recalibrator.shrinkage_, theta = fit.without([k], chosen=_is_auto(self.shrinkage))
+            logits = fit.link.apply(theta, samples.forecast[test])
+            loss = samples.score.logit_loss(samples.target[test], logits)[0]
+            if not (fit.is_usual(k) and fit.follows(theta, k, share[test] @ loss)):
                 return None
-            one._take(fit.link, LinkFit(theta, 1, True, "one step"), 1.0)
-            one._set_coefficients()
-        return found
+            recalibrator._take(fit.link, LinkFit(theta, 1, True, "one step"), 1.0)
+        return maps
 
 
 class _AffineSearch(_ShrinkageSearch):
@@ -321,44 +323,51 @@ class _AffineSearch(_ShrinkageSearch):
         few = len(self.link.start(n_classes)) <= _MOST_PARAMETERS
         return few and isinstance(self.score, LogLoss)
 
-    def fit(self, link, logits, target, weight, strength, start):
+    def fit(self, link, rows, strength, start):
         """As of the base class; a quasi-Newton method where Newton's does not converge."""
-        data = logits, target, weight
-        if self.newton(target.shape[1]):
-            steps = min(_MOST_VALUES, self.max_iter)
-            options = {"shrinkage": strength, "size": len(target), "max_values": steps}
-            found = minimise_affine(link, _sums_of(link, *data), start, **options)
-            if found.converged:
-                return LinkFit(found.refined, found.n_iter, True, "Newton's method")
-        return super().fit(link, *data, strength, start)
+        if self.newton(rows.target.shape[1]):
+            minimum = minimise_affine(
+                link,
+                _sums_of(link, rows),
+                start,
+                shrinkage=strength,
+                size=len(rows.target),
+                max_values=min(_MOST_VALUES, self.max_iter),
+            )
+            if minimum.converged:
+                return LinkFit(minimum.refined, minimum.n_iter, True, "Newton's method")
+        return super().fit(link, rows, strength, start)
 
-    def choose(self, shrinkage, link, start, logits, target, weight):
+    def choose(self, shrinkage, link, start, rows):
         """As of the base class; by the evidence where Newton's method is in use."""
-        data = logits, target, weight
-        if not _is_auto(shrinkage) or len(target) < _FEWEST or not self.newton(target.shape[1]):
-            return super().choose(shrinkage, link, start, *data)
-        sizes = {"size": len(weight), "share": effective_size(weight) / len(weight)}
-        return fit_by_evidence(link, _sums_of(link, *data), start, **sizes)[:2]
+        size = len(rows.target)
+        if not _is_auto(shrinkage) or size < _FEWEST or not self.newton(rows.target.shape[1]):
+            return super().choose(shrinkage, link, start, rows)
+        share = effective_size(rows.weight) / size
+        return fit_by_evidence(link, _sums_of(link, rows), start, size=size, share=share)[:2]
 
-    def of_parts(self, shrinkage, logits, target, weight, folds):
+    def of_parts(self, shrinkage, rows, folds):
         """The `AffineFit` of samples in folds; None where one step is not enough to leave one out.
 
         Samples outside of the folds are a part of their own.
         """
-        few = self.newton(target.shape[1])
-        if not few or not one_step_is_enough(target.sum(axis=0), weight, folds):
+        few = self.newton(rows.target.shape[1])
+        if not few or not one_step_is_enough(rows.target.sum(axis=0), rows.weight, folds):
             return None
-        rest = np.setdiff1d(np.arange(len(target)), np.concatenate(folds))
-        rows = [*folds, rest] if len(rest) else folds
-        share = mean_one(weight)
-        parts = [(logits[one], target[one], share[one]) for one in rows]
-        link, start = self.path(logits, target, weight)
-        return affine_fit(link, parts, start, None if _is_auto(shrinkage) else float(shrinkage))
+        outside = np.setdiff1d(np.arange(len(rows.target)), np.concatenate(folds))
+        share = mean_one(rows.weight)
+        parts = [
+            (rows.logits[part], rows.target[part], share[part])
+            for part in ([*folds, outside] if len(outside) else folds)
+        ]
+        link, fit, _ = self.tempered(rows)
+        strength = None if _is_auto(shrinkage) else float(shrinkage)
+        return affine_fit(link, parts, fit.theta, strength)
 
 
-def _sums_of(link, logits, target, weight):
+def _sums_of(link, rows):
     """The `affine_sums` of all samples, as a function of the parameters."""
-    return partial(affine_sums, link, logits, target, mean_one(weight))
+    return partial(affine_sums, link, rows.logits, rows.target, mean_one(rows.weight))
 
 
 class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
@@ -389,7 +398,7 @@ class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : One scale for all classes.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : One scale for all classes.
 
     Examples
     --------
@@ -452,7 +461,7 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import MatrixScaling
+    >>> from skcalib.recalibration import MatrixScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 3, random_state=0)
     >>> MatrixScaling().fit(data.y_proba, data.y).coef_.shape
@@ -517,7 +526,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import DiagonalOrderPreserving
+    >>> from skcalib.recalibration import DiagonalOrderPreserving
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> scaling = DiagonalOrderPreserving().fit(data.y_proba, data.y)
@@ -546,11 +555,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
 
     def _check_parameters(self):
         super()._check_parameters()
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "random_state must be a whole number, from which the network is drawn again, got "
-                f"{shown(self.random_state)}."
-            )
+        check_seed(self.random_state)
 
     def _fit_map(self, samples):
         network = self.variant == "network"
@@ -618,7 +623,7 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import ModelAverageScaling
+    >>> from skcalib.recalibration import ModelAverageScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(5000, 3, random_state=0)
     >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)
@@ -627,28 +632,28 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
     """
 
     def _fit_map(self, samples):
-        data = samples.forecast, samples.target, samples.weight, samples.square
-        self._take(averaged_map(*data))
+        self._take(averaged_map(samples.forecast, samples.target, samples.weight, samples.square))
         if not self._map.continues:
-            rows = samples.forecast, samples.weight, samples.count
-            self._ends = Continuation.of_forecasts(self._map, *rows)
+            self._ends = Continuation.of_forecasts(
+                self._map, samples.forecast, samples.weight, samples.count
+            )
 
-    def _fit_without_each(self, samples, folds, whole=None):
+    def _fit_without_each(self, samples, whole=None):
         if samples.labels.ndim == 2:  # label distributions vary less than the step assumes
             return None
         counts = np.bincount(samples.labels, minlength=len(self.classes_))
-        if not one_step_is_enough(counts, samples.weight, folds):
+        if not one_step_is_enough(counts, samples.weight, samples.folds):
             return None
         if whole is None:
             whole = ModelAverage().fit(samples.forecast, samples.target, samples.weight)
-        found = []
-        for test in folds:
+        maps = []
+        for test in samples.folds:
             average = AverageWithout(whole, test)
             if not average.accurate:
                 return None
-            found.append(copy(self))
-            found[-1]._take(average.map)
-        return found
+            maps.append(copy(self))
+            maps[-1]._take(average.map)
+        return maps
 
     def _take(self, averaged):
         """Set the attributes of a fit."""
@@ -661,12 +666,11 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
         return self._map(forecast) if self._ends is None else self._ends(self._map, forecast)
 
     def _write_map(self, add, x):
-        write = partial(self._write_average, add)
-        return write(x) if self._ends is None else self._ends.write_forecasts(add, write, x)
+        def write(x):
+            models = [add("scale", x, factor=self._map.identity)]
+            for share, groups, theta in self._map.parts:
+                model = add.part(self._map.basis, x, groups, theta)
+                models.append(add("scale", model, factor=share))
+            return add("sum", *models)
 
-    def _write_average(self, add, x):
-        models = [add("scale", x, factor=self._map.identity)]
-        for share, groups, theta in self._map.parts:
-            model = add.part(self._map.basis, x, groups, theta)
-            models.append(add("scale", model, factor=share))
-        return add("sum", *models)
+        return write(x) if self._ends is None else self._ends.write_forecasts(add, write, x)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -23,13 +23,12 @@ from skcalib._util.types import CV, ArrayLike
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.data.problem import Problem
-from skcalib.links._base import minimise_convex
-from skcalib.recalibration.base import IdentityRecalibrator, Recalibrator
+from skcalib.links.newton import minimise_convex
+from skcalib.recalibration.base import IdentityRecalibrator, Recalibrator, check_seed
 from skcalib.recalibration.curves import IsotonicRecalibrator
 from skcalib.recalibration.fitting import (
     FittedFromParts,
     FittedFromSketch,
-    fit_recalibrator,
     folds_among,
     is_increasing,
     recalibrated_proba,
@@ -38,9 +37,8 @@ from skcalib.recalibration.fitting import (
 from skcalib.recalibration.held_out import (
     candidate_names,
     default_candidates,
-    fit_rows,
-    held_out_forecasts_of_rows,
-    held_out_losses,
+    fit_to_problem,
+    held_out_forecasts,
 )
 from skcalib.recalibration.one_vs_rest import BetaCalibration, PlattScaling
 from skcalib.recalibration.scaling import ModelAverageScaling
@@ -106,9 +104,9 @@ class RecalibratorMixture(Record):
     def __str__(self) -> str:
         held = sorted(zip(self.weights, self.names, strict=True), reverse=True)
         large = [(weight, name) for weight, name in held if weight >= _SHOWN] or held[:1]
-        rest = 1 - sum(weight for weight, _ in large)
+        small = 1 - sum(weight for weight, _ in large)
         parts = [f"{short_name(name)} {weight:.2f}" for weight, name in large]
-        parts += [f"others {rest:.2f}"] if rest >= 0.005 else []
+        parts += [f"others {small:.2f}"] if small >= 0.005 else []
         kind = "monotone" if self.monotone else "not monotone"
         return f"{', '.join(parts)}\ngain {self.gain}; {kind}"
 
@@ -260,11 +258,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
 
     def _check_parameters(self):
         super()._check_parameters()
-        if not isinstance(self.random_state, Integral):
-            raise ValueError(
-                "random_state must be a whole number, which gives the same folds in each fit, got "
-                f"{shown(self.random_state)}."
-            )
+        check_seed(self.random_state)
         if self.candidates is not None:
             candidate_names(self.candidates)  # raises for what is no recalibrator
 
@@ -273,92 +267,95 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         candidates = self.candidates
         if candidates is None:
             candidates = default_candidates(n_classes, self.loss, size)
-        elif not any(isinstance(one, IdentityRecalibrator) for one in candidates):
+        elif not any(map(_is_identity, candidates)):
             candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
-        names, y = candidate_names(candidates), samples.labels
-        data = samples.forecast, y if y.ndim == 2 else self.classes_[y], samples.weight
-        rows = samples.forecast, samples.target, samples.weight, samples.square
-        self._blend = _Blend(candidates, *rows)
+        names = candidate_names(candidates)
+        problem = Problem(
+            samples.forecast,
+            samples.labels_or_target,
+            samples.weight,
+            self.classes_,
+            square=samples.square,
+            count=samples.count,
+            cluster=samples.cluster,
+        )
+        self._blend = _Blend(candidates, problem, problem.forecast.min())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
-            if samples.count is not None:
-                problem = Problem(
-                    *rows[:3], self.classes_, square=samples.square, count=samples.count
-                )
-                found, proba = self._weigh_rows(candidates, problem)
-                fit = partial(fit_rows, train=problem)
-            else:
-                found, proba = self._weigh(candidates, data, samples)
-                run = dict(zip(("proba", "y", "weight"), data, strict=True))
-                fit = partial(fit_recalibrator, **run, classes=self.classes_, measure=False)
-            fit = cache(lambda k, fit=fit: fit(candidates[k]))
-            alone = np.array([isinstance(one, IdentityRecalibrator) for one in candidates], float)
+            mixture, fits = self._weigh(candidates, problem, samples.folds), {}
             while True:
-                weights = alone if found is None else found.weights
+                weights = np.array(
+                    [*map(_is_identity, candidates)] if mixture is None else mixture.weights, float
+                )
                 self._kept = np.flatnonzero(weights > 0).tolist()
-                self.maps_ = {names[k]: fit(k) for k in self._kept}
+                for k in self._kept:
+                    if k not in fits:
+                        fits[k] = fit_to_problem(candidates[k], problem)
+                self.maps_ = {names[k]: fits[k] for k in self._kept}
                 self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
                 self._declare(samples.forecast)
                 falling = [] if self.monotone_ or n_classes > 2 else self._falling(samples)
-                rising = found.without(falling) if falling else None
+                rising = mixture.without(falling) if falling else None
                 if rising is None:
                     break
-                found = rising
+                mixture = rising
         losses, gain = np.full(len(names), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
-        if found is not None:
-            losses, gain = found.losses(samples.score, proba)
-        columns = tuple(names), tuple(map(float, weights)), tuple(map(float, losses))
-        self.mixture_ = RecalibratorMixture(*columns, gain, self.monotone_)
+        if mixture is not None:
+            losses, gain = mixture.losses(samples.score)
+        self.mixture_ = RecalibratorMixture(
+            names=tuple(names),
+            weights=tuple(map(float, weights)),
+            losses=tuple(map(float, losses)),
+            gain=gain,
+            monotone=self.monotone_,
+        )
 
     def _falling(self, samples):
         """Numbers of the maps of two classes that fall somewhere."""
-        maps = zip(self._kept, self.maps_.values(), strict=True)
-        answers = ((k, partial(recalibrated_proba, one, classes=self.classes_)) for k, one in maps)
-        return [k for k, answer in answers if not never_falls(answer, samples.forecast)]
+        return [
+            k
+            for k, fitted in zip(self._kept, self.maps_.values(), strict=True)
+            if not never_falls(
+                partial(recalibrated_proba, fitted, classes=self.classes_), samples.forecast
+            )
+        ]
 
-    def _weigh(self, candidates, data, samples):
-        """The `HeldOutMixture` of the maps, None for too few samples, and its forecasts (n, K)."""
-        part, rounds = self._rounds(samples)
+    def _weigh(self, candidates, problem, folds):
+        """The `HeldOutMixture` of the maps; None for too few samples."""
+        problem, rounds = self._rounds(problem, folds)
         if not rounds or len(candidates) == 1:
-            return None, None
-        proba, y, weight = (values[part] for values in data)
-        run = {"classes": self.classes_, "weight": weight, "n_jobs": self.n_jobs}
-        run |= {"scores": (), "forecasts": True}
-        forecasts = [held_out_losses(candidates, proba, y, folds=one, **run)[2] for one in rounds]
-        target = samples.target[part]
-        cluster = None if samples.cluster is None else samples.cluster[part]
-        return HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster), proba
+            return None
+        forecasts = [
+            held_out_forecasts(candidates, problem, tests, self.n_jobs) for tests in rounds
+        ]
+        return HeldOutMixture(candidates, forecasts, rounds, problem)
 
-    def _weigh_rows(self, candidates, problem):
-        """As `_weigh`, for rows of a sketch, whose samples are divided into folds at random."""
-        if problem.n_samples < _FEWEST or len(candidates) == 1:
-            return None, None
-        divided, folds = problem.split(_FOLDS, self.random_state)
-        forecasts = held_out_forecasts_of_rows(candidates, divided, folds)
-        rows = divided.target, divided.weight, None, divided.square
-        return HeldOutMixture(candidates, [forecasts], [folds], *rows), divided.forecast
+    def _rounds(self, problem, folds):
+        """The samples that give the weights, and lists of test folds of these.
 
-    def _rounds(self, samples):
-        """Rows of the samples that give the weights, and lists of test folds of these."""
-        n_samples, n_classes = samples.forecast.shape
-        part, most = np.arange(n_samples), np.clip(_MOST_VALUES // n_classes, _FEW_ROWS, _MOST_ROWS)
-        rng = np.random.RandomState(self.random_state)
+        Samples of a row of a sketch are divided at random.
+        """
+        if problem.count is not None:
+            divided, tests = problem.split(_FOLDS, self.random_state)
+            return divided, [tests] if problem.n_samples >= _FEWEST else []
+        n_samples, n_classes = problem.forecast.shape
+        most = np.clip(_MOST_VALUES // n_classes, _FEW_ROWS, _MOST_ROWS)
+        rng, rows = np.random.RandomState(self.random_state), np.arange(n_samples)
         if n_samples > most:
-            part = np.sort(rng.choice(n_samples, most, replace=False))
-        if samples.folds is not None:
-            kept = np.zeros(n_samples, dtype=bool)
-            kept[part] = True
-            folds = folds_among(kept, samples.folds)
-            folds = [test for test in folds if 0 < len(test) < len(part)]
-            if len(folds) > 1:
-                return part, [folds]
-        if len(part) < _FEWEST:
-            return part, []
-        cv, target = _FOLDS if self.cv is None else self.cv, samples.target[part]
-        if not isinstance(cv, Integral) or samples.cluster is not None:
-            cluster = None if samples.cluster is None else samples.cluster[part]
-            run = {"random_state": self.random_state, "cluster": cluster}
-            return part, [[test for _, test in check_folds(cv, target, **run)]]
+            rows = np.sort(rng.choice(n_samples, most, replace=False))
+        problem, size = problem.take(rows), len(rows)
+        if folds is not None:
+            folds = folds_among(np.isin(np.arange(n_samples), rows), folds)
+        tests = [test for test in folds or () if 0 < len(test) < size]
+        if len(tests) > 1:
+            return problem, [tests]
+        if size < _FEWEST:
+            return problem, []
+        cv = _FOLDS if self.cv is None else self.cv
+        target, cluster = problem.target, problem.cluster
+        if not isinstance(cv, Integral) or cluster is not None:
+            pairs = check_folds(cv, target, random_state=self.random_state, cluster=cluster)
+            return problem, [[test for _, test in pairs]]
         labels = target.argmax(axis=1)
         counts = np.bincount(labels)
         rare = self.classes_[np.flatnonzero((counts > 0) & (counts < cv))]
@@ -370,42 +367,41 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 UserWarning,
                 stacklevel=outside_level(),
             )
-        n_rounds = int(np.clip(_ROUNDED // len(part), 1, _MOST_ROUNDS))
-        run = labels, samples.forecast[part], min(cv, len(part)), rng
-        return part, [_spread(*run) for _ in range(n_rounds)]
+        n_rounds, n_folds = int(np.clip(_ROUNDED // size, 1, _MOST_ROUNDS)), min(cv, size)
+        rounds = [_spread(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
+        return problem, rounds
 
     def _apply_map(self, forecast):
-        found = np.zeros(forecast.shape)
-        for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
-            answer = recalibrated_proba(one, forecast, self.classes_)
-            found += self.weights_[name] * self._blend(k, answer)
-        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
+        mixed = np.zeros(forecast.shape)
+        for k, (name, fitted) in zip(self._kept, self.maps_.items(), strict=True):
+            proba = recalibrated_proba(fitted, forecast, self.classes_)
+            mixed += self.weights_[name] * self._blend(k, proba)
+        return np.minimum(mixed, 1.0, out=mixed)  # weights sum to one up to rounding
 
     def _write_map(self, add, x):
-        found, size = [], self._blend.size + 1
-        for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
+        parts = []
+        for k, (name, fitted) in zip(self._kept, self.maps_.items(), strict=True):
             weight = self.weights_[name]
-            prior = 0.0 if self._blend.pure[k] else weight / size
-            answer = add.recalibrator(one, x, self.classes_)
+            prior = 0.0 if self._blend.pure[k] else weight / (self._blend.size + 1)
+            proba = add.recalibrator(fitted, x, self.classes_)
             shift = prior * self._blend.prior
-            found.append(add("scale", answer, factor=weight - prior, shift=shift))
-        return add("sum", *found)
+            parts.append(add("scale", proba, factor=weight - prior, shift=shift))
+        return add("sum", *parts)
 
     def _declare(self, forecast):
         """Properties of the mixture, from those of its maps and, of two classes, its values."""
         maps = self.maps_.values()
         pure = all(self._blend.pure[k] for k in self._kept)
-        kept = [
-            all(getattr(m, name, False) for m in maps)
-            for name in ("preserves_argmax_", "preserves_order_")
-        ]
-        self.preserves_argmax_, self.preserves_order_ = (pure and one for one in kept)
+        for name in ("preserves_argmax_", "preserves_order_"):
+            setattr(self, name, pure and all(getattr(fitted, name, False) for fitted in maps))
         if len(self.classes_) > 2:
             # A sum of monotone operators of the logits is one; they are injective.
             self.monotone_ = self.injective_ = all(map(_is_monotone, maps))
             return
         self.monotone_ = never_falls(self._apply_map, forecast)
-        self.injective_ = self.monotone_ and any(is_increasing(m, self.classes_) for m in maps)
+        self.injective_ = self.monotone_ and any(
+            is_increasing(fitted, self.classes_) for fitted in maps
+        )
 
 
 def never_falls(
@@ -420,11 +416,12 @@ def never_falls(
 class _Blend:
     """Averages forecasts of maps with the class frequencies, which are one sample among n + 1."""
 
-    def __init__(self, candidates, forecast, target, weight, square=None):
+    def __init__(self, candidates, problem, smallest):
         # The log loss of these two is finite wherever that of the forecasts is.
-        kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if forecast.min() == 0 else 2]
-        self.pure = [type(one) in kinds for one in candidates]
-        self.size, counts = effective_size(weight, square), weight @ target
+        kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if smallest == 0 else 2]
+        self.pure = [type(candidate) in kinds for candidate in candidates]
+        self.size = effective_size(problem.weight, problem.square)
+        counts = problem.weight @ problem.target
         share = counts / counts.sum()
         self.prior = (share * self.size + 1 / len(share)) / (self.size + 1)
 
@@ -440,8 +437,7 @@ class HeldOutMixture:
 
     `candidates` are the M maps, with the identity. For each round of folds, `rounds` has the test
     rows of the folds, and `forecasts` the held-out forecasts (n_samples, n_classes) of each map;
-    samples in no fold are not used. `target`, `weight`, `cluster` and `square` are those of
-    `CalibrationSamples`.
+    samples in no fold are not used. `problem` are the samples.
 
     ``weights`` (M,) are the weights of the maps, whose forecasts ``blend`` averages with the class
     frequencies. ``sample`` (N,) are the samples of the pooled rows
@@ -454,27 +450,25 @@ class HeldOutMixture:
         candidates: Sequence[BaseEstimator],
         forecasts: Sequence[Sequence[np.ndarray]],
         rounds: Sequence[Sequence[np.ndarray]],
-        target: np.ndarray,
-        weight: np.ndarray,
-        cluster: np.ndarray | None = None,
-        square: np.ndarray | None = None,
+        problem: Problem,
     ) -> None:
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
-        identity = [isinstance(one, IdentityRecalibrator) for one in candidates].index(True)
-        own = forecasts[0][identity][tested[0]]
-        self.blend = blend = _Blend(candidates, own, target, weight, square)
-        self.sample, self._of_samples = np.concatenate(tested), (weight, cluster, square)
+        identity = [*map(_is_identity, candidates)].index(True)
+        unchanged = forecasts[0][identity][tested[0]]
+        self.blend = blend = _Blend(candidates, problem, unchanged.min())
+        self.sample, self._problem = np.concatenate(tested), problem
         self.forecasts = np.concatenate(
             [
-                [blend(k, one[rows]) for k, one in enumerate(every)]
-                for every, rows in zip(forecasts, tested, strict=True)
+                [blend(k, proba[rows]) for k, proba in enumerate(of_maps)]
+                for of_maps, rows in zip(forecasts, tested, strict=True)
             ],
             axis=1,
         )
-        size = effective_size(weight, square)
-        self.target = target[self.sample]
+        weight, size = problem.weight, blend.size
+        self.target = problem.target[self.sample]
         self.weight = weight[self.sample] * (size / (weight.sum() * len(rounds)))
-        simple = [isinstance(one, (IdentityRecalibrator, TemperatureScaling)) for one in candidates]
+        kinds = IdentityRecalibrator, TemperatureScaling
+        simple = [isinstance(candidate, kinds) for candidate in candidates]
         self._prior = np.where(simple, _SIMPLE, 1 / max(simple.count(False), 1))
         self._ratio = 1.0
         log, brier = np.min([self._losses(f) @ self.weight for f in self.forecasts], axis=0)
@@ -486,49 +480,47 @@ class HeldOutMixture:
 
     def _mix(self):
         """Compute the weights, and the forecasts by mixtures without each fold."""
-        identity = self._identity
-        own, nested = self.forecasts[identity], self._nested(self._rounds)
-        share = float(expit(self._gain(own, nested) - np.log(_ODDS)))
+        unchanged, nested = self.forecasts[self._identity], self._nested()
+        share = float(expit(self._gain(unchanged, nested) - np.log(_ODDS)))
         weights = share * self._weights(slice(None))
-        weights[identity] += 1 - share
+        weights[self._identity] += 1 - share
         weights[weights < _LEAST] = 0.0
         self.weights = weights / weights.sum()
-        self.mixed = share * nested + (1 - share) * own
+        self.mixed = share * nested + (1 - share) * unchanged
 
     def without(self, maps: Sequence[int]) -> HeldOutMixture | None:
         """The mixture of the other maps; None if these maps gain more than the prior odds."""
-        other = copy(self)
-        other._allowed = np.setdiff1d(self._allowed, maps)
-        other._mix()
-        return None if self._gain(other.mixed, self.mixed) > np.log(_ODDS) else other
+        smaller = copy(self)
+        smaller._allowed = np.setdiff1d(self._allowed, maps)
+        smaller._mix()
+        return None if self._gain(smaller.mixed, self.mixed) > np.log(_ODDS) else smaller
 
     def _gain(self, before, after):
         """Total gain of forecasts (N, K) over others, in units of independent samples."""
         gain = self._criterion(before) - self._criterion(after)
-        found, alike = self.interval(gain), self.interval(gain, clustered=False)
+        mean, unclustered = self.interval(gain), self.interval(gain, clustered=False)
         # Dependent samples have less evidence than as many independent ones.
-        independent = min(1.0, alike.standard_error / max(found.standard_error, 1e-300)) ** 2
-        return independent * self._size * found.estimate
+        independent = min(1.0, unclustered.standard_error / max(mean.standard_error, 1e-300)) ** 2
+        return independent * self._size * mean.estimate
 
     def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
         """Interval of the mean of values (N,), which are averaged for each sample first."""
-        weight, cluster, square = self._of_samples
         used, place = np.unique(self.sample, return_inverse=True)
         mean = np.bincount(place, values) / np.bincount(place)
-        numbers = None
-        if clustered and cluster is not None:
-            numbers = np.unique(cluster[used], return_inverse=True)[1]
+        weight, square, cluster = self._problem.weight[used], self._problem.square, None
+        if clustered and self._problem.cluster is not None:
+            cluster = np.unique(self._problem.cluster[used], return_inverse=True)[1]
         square = None if square is None else square[used]
-        return mean_interval(mean, weight[used], square=square, cluster=numbers)
+        return mean_interval(mean, weight, square=square, cluster=cluster)
 
-    def losses(self, score: ProperScore, proba: np.ndarray) -> tuple[list[float], MeanInterval]:
-        """Mean loss of each map, and the interval of the gain over forecasts (n, K)."""
+    def losses(self, score: ProperScore) -> tuple[list[float], MeanInterval]:
+        """Mean loss of each map, and the interval of the gain over the forecasts as they are."""
         losses = [
-            float(weighted_mean(score.loss(self.target, one), self.weight))
-            for one in self.forecasts
+            float(weighted_mean(score.loss(self.target, forecast), self.weight))
+            for forecast in self.forecasts
         ]
-        before, after = (score.loss(self.target, f) for f in (proba[self.sample], self.mixed))
-        return losses, self.interval(before - after)
+        before = score.loss(self.target, self._problem.forecast[self.sample])
+        return losses, self.interval(before - score.loss(self.target, self.mixed))
 
     def _losses(self, forecast):
         """Log losses and Brier scores (N,)."""
@@ -540,10 +532,10 @@ class HeldOutMixture:
         log, brier = self._losses(forecast)
         return 0.5 * (log + self._ratio * brier)
 
-    def _nested(self, rounds):
+    def _nested(self):
         """Forecasts (N, K) of mixtures whose weights are computed without each fold."""
         mixed, start = np.empty(self.target.shape), 0
-        for folds in rounds:
+        for folds in self._rounds:
             end = start + len(np.unique(np.concatenate(folds)))
             for test in folds:
                 left_out = np.isin(self.sample, test)
@@ -581,9 +573,9 @@ class HeldOutMixture:
             hessian += np.diag(prior / w**2)
             return free.T @ gradient, free.T @ hessian @ free
 
-        found = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
+        minimum = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
         weights = np.zeros(len(self.forecasts))
-        weights[allowed] = start + free @ found.parameters
+        weights[allowed] = start + free @ minimum.parameters
         return weights
 
 
@@ -593,6 +585,10 @@ def _spread(labels, forecast, n_folds, rng):
     order = rng.permutation(np.lexsort((*forecast.T, labels)))
     order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[k::n_folds]) for k in range(n_folds)]
+
+
+def _is_identity(recalibrator):
+    return isinstance(recalibrator, IdentityRecalibrator)
 
 
 def _is_monotone(recalibrator):

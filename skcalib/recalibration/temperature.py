@@ -17,7 +17,7 @@ from skcalib._util.validation import number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import one_hot_rows
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.links._base import LogRows
+from skcalib.links.logits import LogRows
 from skcalib.links.temperature import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration.base import LogitRecalibrator
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
@@ -65,8 +65,8 @@ class TemperatureScaling(
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The same with one bias per class.
-    EnsembleTemperatureScaling : A mixture of three maps.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The same with one bias per class.
+    skcalib.recalibration.EnsembleTemperatureScaling : A mixture of three maps.
     PlattScaling : Scale and shift for two classes.
     RecalibratedClassifierCV : Cross-fits a map with a classifier.
 
@@ -80,23 +80,20 @@ class TemperatureScaling(
     """
 
     def _fit_map(self, samples):
-        score, data = samples.score, (samples.labels, samples.weight)
-        if not isinstance(score, LogLoss):
-            self._declare(*fit_temperature(score, samples.forecast, *data))
-            return None
-        # The logits are processed by blocks, without another array of n_samples x n_classes.
+        score, labels, weight = samples.score, samples.labels, samples.weight
+        is_log_loss = isinstance(score, LogLoss)
         large = self.input == "proba" and samples.values.size > _LARGE
-        logits = LogRows(samples.values, self.detection_limit_) if large else samples.forecast
-        self._declare(*fit_temperature(score, logits, *data))
-        if not self._measures:
-            return None
-        return tuple(mean_log_loss(logits, *data, beta) for beta in (1.0, self._beta))
-
-    def _declare(self, beta, n_iter):
-        self._beta, self.n_iter_ = beta, n_iter
-        self.temperature_ = self._unit / beta
-        warn_at_the_ends(beta)
+        if is_log_loss and large:  # without another array of n_samples x n_classes
+            logits = LogRows(samples.values, self.detection_limit_)
+        else:
+            logits = samples.forecast
+        self._beta, self.n_iter_ = fit_temperature(score, logits, labels, weight)
+        self.temperature_ = self._unit / self._beta
+        warn_at_the_ends(self._beta)
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
+        if not (is_log_loss and self._measures):
+            return None
+        return tuple(mean_log_loss(logits, labels, weight, beta) for beta in (1.0, self._beta))
 
     def _apply_map(self, logits):
         return softmax(logits.astype(np.float64) * self._beta, axis=1)
@@ -126,7 +123,9 @@ def fit_temperature(
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
-    return _lowest(lambda betas: _loss_sums(score, logits, target, share, betas), low, high)
+    return lowest_inverse_temperature(
+        lambda betas: _loss_sums(score, logits, target, share, betas), low, high
+    )
 
 
 def _search(logits, labels, weight, low, high):
@@ -138,14 +137,15 @@ def _loss_sums(score, logits, target, weight, betas):
 
     The derivatives are those in log(beta), (b,).
     """
-    found = np.empty((2, len(betas)))
+    losses, slopes = np.empty(len(betas)), np.empty(len(betas))
     for j, beta in enumerate(betas):
         loss, slope = score.logit_loss(target, beta * logits)
-        found[:, j] = weight @ loss, beta * (weight @ np.einsum("ik,ik->i", slope, logits))
-    return found[0], found[1]
+        losses[j] = weight @ loss
+        slopes[j] = beta * (weight @ np.einsum("ik,ik->i", slope, logits))
+    return losses, slopes
 
 
-def _lowest(mean_losses, low, high):
+def lowest_inverse_temperature(mean_losses, low, high):
     """Minimiser over beta in [low, high] of a loss that is not convex, and the evaluations.
 
     A grid brackets the lowest minimum; it is the root of the derivative between two neighbours.
@@ -223,7 +223,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import EnsembleTemperatureScaling
+    >>> from skcalib.recalibration import EnsembleTemperatureScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 3, random_state=0)
     >>> scaling = EnsembleTemperatureScaling().fit(data.y_proba, data.y)
@@ -242,12 +242,13 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     def _fit_map(self, samples):
         score, logits, weight = samples.score, samples.forecast, samples.weight
-        ends = {"low": 0.2, "high": 20.0}
-        self._beta, self.n_iter_ = fit_temperature(score, logits, samples.labels, weight, **ends)
+        self._beta, self.n_iter_ = fit_temperature(
+            score, logits, samples.labels, weight, low=0.2, high=20.0
+        )
         self.temperature_ = self._unit / self._beta
         self.weights_ = _convex_weights(score, self._parts(logits), samples.target, weight)
-        kept = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
-        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
+        varies = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
+        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = varies
 
     def _parts(self, logits):
         logits = logits.astype(np.float64)
@@ -274,7 +275,7 @@ def _convex_weights(score, parts, target, weight):
         slope = score.loss_gradient(target, np.tensordot(weights, parts, axes=1))
         return np.einsum("ink,nk,n->i", parts, slope, weight / weight.sum())
 
-    found = minimize(
+    minimum = minimize(
         mean_loss,
         np.array([0.8, 0.1, 0.1]),
         jac=gradient,
@@ -283,7 +284,7 @@ def _convex_weights(score, parts, target, weight):
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    inside = np.where(found.x < _NO_WEIGHT, 0.0, found.x)
+    inside = np.where(minimum.x < _NO_WEIGHT, 0.0, minimum.x)
     return min([*np.eye(3), inside / inside.sum()], key=mean_loss)
 
 
@@ -318,7 +319,7 @@ class BiasCorrectedTemperatureScaling(
 
     Examples
     --------
-    >>> from skcalib import BiasCorrectedTemperatureScaling
+    >>> from skcalib.recalibration import BiasCorrectedTemperatureScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.5, random_state=0)
     >>> scaling = BiasCorrectedTemperatureScaling().fit(data.y_proba, data.y)
@@ -381,12 +382,13 @@ class LabelNoiseScaling(FittedFromSketch):
 
     See Also
     --------
-    EnsembleTemperatureScaling : With a tempered forecast as a third component.
+    skcalib.recalibration.EnsembleTemperatureScaling : With a tempered forecast as a third
+    component.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.recalibration import LabelNoiseScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(20_000, 4, random_state=0)
     >>> rng = np.random.default_rng(0)
@@ -410,18 +412,16 @@ class LabelNoiseScaling(FittedFromSketch):
         slopes = slope(_LEAST), slope(rates[1])
         if slopes[0] < 0 < slopes[1]:
             rates.append(brentq(slope, _LEAST, rates[1], xtol=1e-14))
-        losses = [samples.mean_loss(self._mixed(forecast, rate)) for rate in rates]
+        losses = [
+            samples.mean_loss((1 - rate) * forecast + rate / forecast.shape[1]) for rate in rates
+        ]
         best = int(np.argmin(losses))
         self.noise_rate_ = rates[best]
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
         return losses[0], losses[best]
 
-    @staticmethod
-    def _mixed(forecast, rate):
-        return (1 - rate) * forecast + rate / forecast.shape[1]
-
     def _apply_map(self, forecast):
-        return self._mixed(forecast, self.noise_rate_)
+        return (1 - self.noise_rate_) * forecast + self.noise_rate_ / forecast.shape[1]
 
     def _write_map(self, add, x):
         rate = self.noise_rate_

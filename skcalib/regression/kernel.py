@@ -11,7 +11,7 @@ and a Gaussian kernel on outcomes, every expectation over the forecasts has a cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -48,8 +48,9 @@ class GaussianPart:
 
     def take(self, rows: RowIndex) -> GaussianPart:
         """The same function for some of the samples."""
-        bandwidths = self.forecast_bandwidth, self.target_bandwidth
-        return GaussianPart(self.place[rows], self.outcome[rows], self.weight[rows], *bandwidths)
+        return replace(
+            self, place=self.place[rows], outcome=self.outcome[rows], weight=self.weight[rows]
+        )
 
     def sum(self, i: slice, j: slice) -> float:
         """Sum of h over a block."""
@@ -58,22 +59,20 @@ class GaussianPart:
     def block(self, i: RowIndex, j: RowIndex) -> np.ndarray:
         """Values of h in a block."""
         distance = cdist(self.place[i], self.place[j])
-        columns = (a[i][:, None] for a in (self.outcome, *self.place.T, self.weight))
-        rows = (a[j][None, :] for a in (self.outcome, *self.place.T, self.weight))
-        return self._values(distance, columns, rows)
+        rows = np.array([self.outcome, *self.place.T, self.weight])
+        return self._values(distance, rows[:, i, None], rows[:, None, j])
 
     def pairs(self, i: RowIndex, j: RowIndex) -> np.ndarray:
         """Values of h for samples i[m] and j[m]."""
         distance = np.sqrt(np.sum((self.place[i] - self.place[j]) ** 2, axis=-1))
-        left = (a[i] for a in (self.outcome, *self.place.T, self.weight))
-        right = (a[j] for a in (self.outcome, *self.place.T, self.weight))
-        return self._values(distance, left, right)
+        rows = np.array([self.outcome, *self.place.T, self.weight])
+        return self._values(distance, rows[:, i], rows[:, j])
 
     def _values(self, distance, left, right):
-        (y, mean, deviation, weight), (other, m, d, w) = left, right
+        (y, mean, deviation, weight), (z, m, d, w) = left, right
         v, u = deviation**2, d**2
-        residual = self._mean_kernel(y - other, 0.0)
-        residual = residual - self._mean_kernel(mean - other, v) - self._mean_kernel(y - m, u)
+        residual = self._mean_kernel(y - z, 0.0)
+        residual = residual - self._mean_kernel(mean - z, v) - self._mean_kernel(y - m, u)
         residual = residual + self._mean_kernel(mean - m, v + u)
         return weight * w * np.exp(-distance / self.forecast_bandwidth) * residual
 
@@ -141,8 +140,8 @@ def kernel_calibration_error_gaussian(
 
     See Also
     --------
-    kernel_calibration_test_gaussian : Whether the error is significant.
-    dawid_sebastiani_score : A proper score of mean and variance.
+    skcalib.regression.kernel_calibration_test_gaussian : Whether the error is significant.
+    skcalib.regression.dawid_sebastiani_score : A proper score of mean and variance.
 
     Examples
     --------
@@ -199,7 +198,7 @@ def kernel_calibration_test_gaussian(
 
     See Also
     --------
-    kernel_calibration_error_gaussian : The estimate.
+    skcalib.regression.kernel_calibration_error_gaussian : The estimate.
 
     Examples
     --------
@@ -244,12 +243,12 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     return ResidualKernel([part], weight, n_jobs=n_jobs)
 
 
-def _scale(given, name, word, rule):
-    if isinstance(given, str) and given == word:
+def _scale(bandwidth, name, word, rule):
+    if isinstance(bandwidth, str) and bandwidth == word:
         return rule()
-    if is_finite(given) and given > 0:
-        return float(given)
-    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(given)}.")
+    if is_finite(bandwidth) and bandwidth > 0:
+        return float(bandwidth)
+    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(bandwidth)}.")
 
 
 def _median(place):

@@ -23,15 +23,20 @@ from skcalib._util.types import CV, ArrayLike, MatrixLike, RandomState
 from skcalib.data.clusters import independent_size
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Notion, TopLabel
-from skcalib.error_intervals.decision_savings import saving_interval
+from skcalib.error_intervals.proper import saving_interval
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.estimators._response import make_folds
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.estimators.classifiers import make_folds
+from skcalib.proper.proper import solve_notion
 from skcalib.report.analysis import LOSSES, estimate_errors
-from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
-from skcalib.report.findings import PairedDifference, noted, versions
+from skcalib.report.findings import DecisionFinding, PairedDifference, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown, as_json
+from skcalib.report.wording import (
+    OF_DECISIONS,
+    QUANTITIES,
+    headline_of_comparison,
+    sentences_of_comparison,
+)
 from skcalib.risk_models.decisions import score_of_decision
 from skcalib.scores import Brier, DecisionCost, LogLoss
 from skcalib.significance.comparison import compare_problems
@@ -49,7 +54,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib.data.problem import ForecastSummary
-    from skcalib.report.decision import DecisionFinding
 
 _LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
@@ -311,13 +315,17 @@ class ComparisonReport(Shown):
     @property
     def verdict(self) -> str:
         """The verdict as text: a headline, then one sentence per line."""
-        return "\n".join(map(printable, [headline(self), *sentences(self)]))
+        return "\n".join(
+            map(printable, [headline_of_comparison(self), *sentences_of_comparison(self)])
+        )
 
     def _document(self):
         return comparison_page(self)
 
     def __repr__(self) -> str:
-        return printable(f"<ComparisonReport of {', '.join(self.reports)}: {headline(self)}>")
+        return printable(
+            f"<ComparisonReport of {', '.join(self.reports)}: {headline_of_comparison(self)}>"
+        )
 
     def to_frame(self) -> DataFrame:
         """One row for each difference of two models; needs pandas.
@@ -341,8 +349,8 @@ class ComparisonReport(Shown):
             The verdict, the differences, and the report of each model.
         """
         return {
-            "headline": printable(headline(self)),
-            "verdict": list(map(printable, sentences(self))),
+            "headline": printable(headline_of_comparison(self)),
+            "verdict": list(map(printable, sentences_of_comparison(self))),
             "differences": [
                 as_json({**asdict(one), "detected": one.detected, "better": one.better})
                 for one in self.differences

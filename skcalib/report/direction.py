@@ -12,13 +12,15 @@ classes: the slope is one inverse temperature of all logits, the shift is a bias
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import norm
 
+from skcalib._util.formatting import rates
 from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
@@ -26,11 +28,21 @@ from skcalib.data.clusters import (
     inflation,
     student_level,
 )
-from skcalib.links._base import detection_limit, log_forecast, logistic_regression
-from skcalib.report.findings import Confusion, Gains, LogisticRecalibration
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.links.newton import logistic_regression
+from skcalib.report.findings import (
+    Confusion,
+    Findings,
+    Gains,
+    LogisticRecalibration,
+    class_name,
+    first_classes,
+)
+from skcalib.report.subgroups import worst_places
 from skcalib.scores import LogLoss, weighted_mean
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
+from skcalib.smoothers.partition import quantile_cuts
 from skcalib.stats.means import MeanInterval, rate_interval
 
 if TYPE_CHECKING:
@@ -40,6 +52,12 @@ if TYPE_CHECKING:
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _FEWEST = 10  # samples of a confusion
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
+_CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
+_CLEARER = 3.0  # the same, for the second clause of a headline
+_ON_BOTH_SIDES = 0.15  # share of the samples above and below the curve, if too extreme
+
+
+# --- Shift, slope and confused classes ------------------------------------------------------------
 
 
 def logistic_recalibration(
@@ -85,20 +103,19 @@ def logistic_recalibration(
 def gains_of(solved: AveragedProblem) -> Gains:
     """Gains of the log loss by a shift alone, a slope alone and the averaged map.
 
-    They are means over the labels whose log loss is finite.
+    They are means over the labels whose log loss is finite. With several classes the shift is a
+    bias of each class, and the slope is one temperature.
     """
-    shift, slope = _binary_gains(solved) if solved.forecast.shape[1] == 2 else _class_gains(solved)
+    if solved.forecast.shape[1] == 2:
+        shift, slope = _binary_gains(solved)
+    else:
+        shift, slope = solved.gain("bias"), solved.gain("slope")
     whole = solved.errors(LogLoss())
-    kept = np.isfinite(whole) & (solved.weight > 0)
-    if not kept.any():
+    finite = np.isfinite(whole) & (solved.weight > 0)
+    if not finite.any():
         return Gains(0.0, 0.0, np.inf)
-    weight = solved.weight[kept]
-    return Gains(*(float(weighted_mean(one[kept], weight)) for one in (shift, slope, whole)))
-
-
-def _class_gains(solved):
-    """Gains (n,) of biases of the classes alone, and of one temperature."""
-    return (solved.gain(name) for name in ("bias", "slope"))
+    weight = solved.weight[finite]
+    return Gains(*(float(weighted_mean(gain[finite], weight)) for gain in (shift, slope, whole)))
 
 
 def _binary_gains(solved):
@@ -113,6 +130,16 @@ def _binary_gains(solved):
         yield _loss(x, y) - _loss(x + theta[0] * column, y) - optimism
 
 
+def _loss(eta, y):
+    return np.logaddexp(0, eta) - y * eta
+
+
+def _logit(forecast):
+    """Log odds of the second column, finite; hard predictions have no small positive forecasts."""
+    log = log_forecast(forecast, min(detection_limit(forecast), _LIMIT))
+    return log[:, 1] - log[:, 0]
+
+
 def confusions_of(
     solved: AveragedProblem, classes: np.ndarray, confidence_level: float
 ) -> tuple[Confusion, ...]:
@@ -120,26 +147,50 @@ def confusions_of(
 
     Those whose interval, with Bonferroni's correction, lies above the mean probability.
     """
-    more = solved.extension
-    pairs = () if more is None else more.transitions
-    found = []
-    for one in pairs:
-        rows = one.predicted(solved.forecast)
+    transitions = () if solved.extension is None else solved.extension.transitions
+    confusions = []
+    for transition in transitions:
+        rows = transition.predicted(solved.forecast)
         if rows.sum() < _FEWEST:
             continue
-        weight, score = solved.weight[rows], solved.forecast[rows, one.target]
-        label = solved.targets(rows)[:, one.target]
-        level = 1 - (1 - confidence_level) / len(pairs)
-        own = {
-            "square": None if solved.square is None else solved.square[rows],
-            "cluster": None if solved.cluster is None else solved.cluster[rows],
-        }
-        observed = rate_interval(label, weight, level, **own)
+        weight, score = solved.weight[rows], solved.forecast[rows, transition.target]
+        observed = rate_interval(
+            solved.targets(rows)[:, transition.target],
+            weight,
+            1 - (1 - confidence_level) / len(transitions),
+            square=None if solved.square is None else solved.square[rows],
+            cluster=None if solved.cluster is None else solved.cluster[rows],
+        )
         mean_score = float(weighted_mean(score, weight))
         if observed.low > mean_score:
-            names = str(classes[one.source]), str(classes[one.target])
-            found.append(Confusion(*names, one.above or 0.0, int(rows.sum()), mean_score, observed))
-    return tuple(found)
+            predicted, true = str(classes[transition.source]), str(classes[transition.target])
+            above, n_samples = transition.above or 0.0, int(rows.sum())
+            confusions.append(Confusion(predicted, true, above, n_samples, mean_score, observed))
+    return tuple(confusions)
+
+
+# --- The direction that follows from them ---------------------------------------------------------
+
+
+def find_direction(findings: Findings, solved: AveragedProblem) -> Findings:
+    """The findings with their direction, if miscalibration was found and the input is not suspect.
+
+    With two classes, and nearly all samples on one side of the curve, it is not "too extreme".
+    """
+    if not findings.miscalibrated or findings.input_is_suspect:
+        return findings
+    if findings.n_classes > 2:
+        return replace(findings, direction=_direction_of_classes(findings))
+    by_mean, by_slope = _mean_sign(findings), _slope_sign(findings)
+    direction = direction_of(findings.gains, by_mean, by_slope) or "uneven"
+    gap = (solved.forecast - solved.conditional)[:, 1]
+    above, below = solved.share @ (gap > 0), solved.share @ (gap < 0)
+    if not direction.endswith(("high", "low")) and min(above, below) < _ON_BOTH_SIDES:
+        sides = {place.too_high for place in worst_places(findings.places, "scores", 99)}
+        sign = 0 if len(sides) > 1 else by_mean
+        direction = {1: "too_high", -1: "too_low"}.get(sign, "uneven")
+    more_where = _more_where(findings, direction, solved, gap)
+    return replace(findings, direction=direction, more_where=more_where)
 
 
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:
@@ -157,16 +208,121 @@ def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None
     return None
 
 
-def _logit(forecast):
-    """Log odds of the second column, finite."""
-    log = log_forecast(forecast, _limit(forecast))
-    return log[:, 1] - log[:, 0]
+def _direction_of_classes(findings):
+    """The direction of several classes; a gap of the confidence decides with the slope."""
+    gap, slope = findings.confidence_gap, _slope_sign(findings)
+    sign = int(np.sign(gap.estimate))
+    clear = gap.low > 0 or gap.high < 0 or sign == slope
+    direction = direction_of(findings.gains, 1, sign if clear else 0)
+    if direction == "too_high":  # class biases gain more
+        direction = "class_shift" if worst_places(findings.places, "class", 1) else None
+    return direction or ("confused" if findings.confusions else "uneven")
 
 
-def _limit(forecast):
-    """Replacement for forecasts of exactly 0; hard predictions have no small positive forecasts."""
-    return min(detection_limit(forecast), _LIMIT)
+def _mean_sign(findings):
+    """+1 if the mean prediction is clearly too high, -1 if it is clearly too low."""
+    observed, predicted = findings.observed_rate, findings.mean_predicted
+    return int(predicted > observed.high) - int(predicted < observed.low)
 
 
-def _loss(eta, y):
-    return np.logaddexp(0, eta) - y * eta
+def _slope_sign(findings, clear=_CLEAR):
+    """+1 for a slope clearly below 1 (forecasts too extreme), -1 for one clearly above 1."""
+    if findings.logistic is None:
+        return 0
+    slope = findings.logistic.slope
+    clear *= slope.standard_error
+    return int(slope.estimate < 1 - clear) - int(slope.estimate > 1 + clear)
+
+
+def _more_where(findings, direction, solved, gap):
+    """Whether the "higher" or "lower" predictions of a shifted event are clearly further off.
+
+    The slope must agree with the fitted curve: its mean differences from the predictions in both
+    halves of these, as probabilities and as log odds. Else the text is empty.
+    """
+    sign = {"too_high": 1, "too_low": -1}.get(direction, 0) * _slope_sign(findings, _CLEARER)
+    if not sign:
+        return ""
+    forecast = solved.forecast[:, 1]
+    odds = logit(np.clip([forecast, forecast - gap], 1e-9, 1 - 1e-9))
+    cuts = quantile_cuts(forecast, 2)
+    if not len(cuts):
+        return ""
+    halves = forecast > cuts[-1], forecast < cuts[0]
+    for size in map(np.abs, (gap, odds[0] - odds[1])):
+        high, low = (weighted_mean(size[side], solved.weight[side]) for side in halves)
+        if sign * (high - low) <= 0:
+            return ""
+    return "higher" if sign > 0 else "lower"
+
+
+# --- The headline of each direction ---------------------------------------------------------------
+
+
+def _shifted(findings):
+    word = "too high" if findings.direction == "too_high" else "too low"
+    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+    more = f", and more so the {findings.more_where} they are" if findings.more_where else ""
+    return f"Predictions are {word}{more}: mean {predicted}, observed {observed}."
+
+
+def _too_extreme(findings):
+    return "Over-confident: predictions are too extreme."
+
+
+def _too_moderate(findings):
+    return "Under-confident: predictions are not extreme enough."
+
+
+def _class_shift(findings):
+    off = worst_places(findings.places, "class", len(findings.places))
+    often = [place for place in off if place.too_high]
+    labels = first_classes(place.label for place in often or off)
+    return f"Some classes are predicted too {'often' if often else 'rarely'}: {labels}."
+
+
+def _confused(findings):
+    confusion = findings.confusions[0]
+    predicted, true = class_name(confusion.predicted), class_name(confusion.other)
+    score, observed = rates(confusion.mean_score, confusion.observed.estimate)
+    least = confusion.at_least
+    where = f"where {predicted} is predicted"
+    where += f" with at least {rates(least)[0]}" if least > 0 else ""
+    return (
+        f"Some classes are confused: {where}, {true} is true in {observed} of the samples, "
+        f"predicted {score}."
+    )
+
+
+def _uneven(findings):
+    off = worst_places(findings.places, "scores", len(findings.places))
+    score = "score" if findings.n_classes == 2 else "confidence"
+    parts = []
+    for too_high, word in ((True, "too high"), (False, "too low")):
+        place = next((place for place in off if place.too_high is too_high), None)
+        if place is not None:
+            parts.append(f"{word} where {'it' if parts else f'the {score}'} is {place.label}")
+    if parts:
+        return f"Miscalibrated, unevenly: {', '.join(parts)}."
+    if any(suspicion.kind == "infinite_log_loss" for suspicion in findings.suspicions):
+        return "Miscalibrated: some labels were given probability 0."
+    return f"Miscalibrated, but no single range of the {score} is clearly off."
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction: its words in a table, and the headline of a report that has it."""
+
+    words: str
+    headline: Callable[[Findings], str]
+
+
+DIRECTIONS = {
+    "too_high": Direction("too high", _shifted),
+    "too_low": Direction("too low", _shifted),
+    "too_extreme": Direction("over-confident", _too_extreme),
+    "too_moderate": Direction("under-confident", _too_moderate),
+    "class_shift": Direction("class frequencies", _class_shift),
+    "confused": Direction("confused classes", _confused),
+    "uneven": Direction("uneven", _uneven),
+}

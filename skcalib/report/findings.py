@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.stats import norm
 
 from skcalib._util.formatting import limit_of_noise
 from skcalib._util.records import Record
+from skcalib.data.notions import TopLabel
 from skcalib.errors import ScoreDecomposition
 from skcalib.recalibration.held_out import RecalibratorSelection
 from skcalib.stats.means import MeanInterval
@@ -23,12 +24,9 @@ if TYPE_CHECKING:
     from skcalib.data.problem import Problem
     from skcalib.grouping import GroupDifference, GroupingLossEstimator
     from skcalib.grouping.by_group import GroupCalibrations
-    from skcalib.report.decision import DecisionFinding
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.
 TEST_LEVEL = 0.005
-#: Smallest number of labels of the rarer kind for recommending a recalibration map.
-FEWEST_LABELS = 10
 #: Level of the tests of grouping loss, which count only if the interval is also above zero.
 GROUPING_LEVEL = 0.05
 #: Differences of losses up to this are rounding errors.
@@ -246,6 +244,39 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class DecisionFinding:
+    """Parts of the mean cost of a decision; see :func:`~skcalib.decision_regret`.
+
+    ``threshold`` is that of the probability, or None where ``costs`` are given. ``calibration`` is
+    what recalibration would save, ``grouping`` what a better model of the features would save
+    beyond that (None without features). ``changed`` is the share of decisions that recalibration
+    changes. ``moved`` is the threshold for the forecasts as they are that gives the same decisions
+    as recalibration by the averaged map, or None. ``tied`` is the share of forecasts for which two
+    decisions cost the same, as at the threshold.
+    """
+
+    threshold: float | None
+    costs: tuple
+    expected_cost: MeanInterval
+    calibration: MeanInterval
+    grouping: MeanInterval | None
+    rest: MeanInterval
+    changed: float
+    moved: float | None
+    tied: float = 0.0
+
+    @property
+    def recalibration_saves(self) -> bool:
+        """True if recalibration saves significantly."""
+        return self.calibration.low > 0
+
+    @property
+    def model_saves(self) -> bool:
+        """True if a better model of the features saves significantly."""
+        return self.grouping is not None and self.grouping.low > 0
+
+
+@dataclass(frozen=True)
 class Findings:
     """All results of a report, as numbers.
 
@@ -396,9 +427,29 @@ class Findings:
 
         The groups are those that the report finds, and those that the user names.
         """
-        by = self.by is not None and any(one.equal_scores_detected for one in self.by.groups)
         loss = self.grouping is not None and self.grouping.detected
-        return bool(self.named_groups) or loss or by
+        return bool(self.named_groups) or loss or self.named_by_user_differ
+
+    @property
+    def named_by_user_differ(self) -> bool:
+        """True if a group that the user names differs from others with equal scores."""
+        groups = () if self.by is None else self.by.groups
+        return any(group.equal_scores_detected for group in groups)
+
+    @property
+    def predicted_name(self) -> str:
+        """What is predicted: the probability of the event, or the confidence."""
+        return "predicted" if self.n_classes == 2 else "confidence"
+
+    @property
+    def observed_name(self) -> str:
+        """What it is compared with: the observed frequency, or the accuracy."""
+        return "observed" if self.n_classes == 2 else "accuracy"
+
+    @property
+    def of_confidence(self) -> str:
+        """What an error is of, as the end of its name: nothing is added for an event."""
+        return "" if self.n_classes == 2 else " of the confidence"
 
 
 @dataclass(frozen=True)
@@ -453,16 +504,6 @@ class Reported(Protocol):
         ...
 
     @property
-    def has_estimator(self) -> bool:
-        """Whether the forecasts are those of a classifier."""
-        ...
-
-    @property
-    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
-        """The notion of the sketch that the report was made from; None without a sketch."""
-        ...
-
-    @property
     def binary(self) -> Problem:
         """The problem of the event or, for several classes, of the confidence."""
         ...
@@ -483,6 +524,60 @@ class Compared(Protocol):
     def differences(self) -> Sequence[PairedDifference]:
         """All differences."""
         ...
+
+
+# --- The event of a report ------------------------------------------------------------------------
+
+
+def binary_problem(problem: Problem) -> Problem:
+    """The problem of the event of two classes, else of the confidence and correctness."""
+    if problem.forecast.shape[1] == 2:
+        return problem
+    forecast, target = next(TopLabel().problems(problem.forecast, problem.target))
+    return replace(problem, forecast=forecast, labels_or_target=target)
+
+
+def n_labels(binary: Problem, column: int) -> int:
+    """Number of samples with this label."""
+    return binary.take(binary.target[:, column] == 1).n_samples
+
+
+# --- Names in sentences ---------------------------------------------------------------------------
+
+
+#: Most ranges, classes or groups named in a sentence or a list.
+N_NAMED = 3
+_LONGEST_NAME = 60
+
+
+def event_name(findings: Findings) -> str:
+    """The event as text: a numeric label is shown as "class 1"."""
+    return class_name(str(findings.event))
+
+
+def class_name(label: str) -> str:
+    """A class in a sentence."""
+    label = class_label(label)
+    plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
+    return f"class {label}" if plain else label
+
+
+def class_label(label: str) -> str:
+    """A class in a table: "1" for the number 1.0, and a shortened name."""
+    whole = label.removesuffix(".0")
+    return whole if whole.lstrip("-").isdigit() else shorten(label)
+
+
+def shorten(name: str) -> str:
+    """A name, shortened if it is too long for a sentence."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+
+
+def first_classes(labels: Iterable[str]) -> str:
+    """The first classes of a list, and how many more."""
+    names = list(map(class_name, labels))
+    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
+    return ", ".join(names[:N_NAMED]) + more
 
 
 # --- Versions, seed, warnings and progress of a report --------------------------------------------

@@ -1,11 +1,12 @@
-"""The page of a report or a comparison: the first screen, and the sections below it."""
+"""The page of a report or a comparison: the first screen, and the sections below it.
+
+Each section is one function: its sentences, its table and its figures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from skcalib._util.formatting import (
     common_spread,
@@ -20,7 +21,9 @@ from skcalib._util.formatting import (
     rate_interval,
     rates,
 )
-from skcalib.report import comparison_wording, pictures, wording
+from skcalib.report import pictures
+from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
+from skcalib.report.findings import TEST_LEVEL, class_label, event_name, shorten, versions
 from skcalib.report.rendering import (
     Bar,
     Document,
@@ -35,19 +38,42 @@ from skcalib.report.rendering import (
     Text,
     Tile,
 )
-from skcalib.report.subgroups import place_level
-from skcalib.report.wording import LOSS_NAMES, NOTION_NAMES, SECTIONS
+from skcalib.report.subgroups import bounds_by_features, place_level, sentence_on_groups
+from skcalib.report.wording import (
+    OF_DECISIONS,
+    QUANTITIES,
+    headline,
+    headline_of_comparison,
+    observed_expected,
+    ranks,
+    sentences,
+    sentences_of_comparison,
+    short_verdict,
+    sizes,
+    tone,
+    typical_error,
+)
 
 if TYPE_CHECKING:
     from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
 
 #: Most classes in a table, the most harmful first.
 MOST_CLASSES = 20
+LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
+NOTION_NAMES = {
+    "canonical": "all classes",
+    "top_label": "top label",
+    "classwise": "mean over classes",
+}
 
 
 def report_page(report: Reported) -> Document:
     """`Reported` -> `Document`."""
-    findings = report.findings
+    findings, recommended = report.findings, report.findings.advice.recommended
+    code = ""
+    if recommended is not None:
+        classes = report.problem.classes.tolist()
+        code = line_of_code(recommended, report.source, is_frozen=report.is_frozen, classes=classes)
     sections = [
         _ranges(report),
         *([_classes(report)] if findings.n_classes > 2 else []),
@@ -56,223 +82,275 @@ def report_page(report: Reported) -> Document:
         _maps(findings),
         loss_parts(report),
         _tests(findings),
-        _others(report),
-        Section(SECTIONS["method"], (Points(wording.method(report)),)),
+        _reported_numbers(report),
+        Section("Method", (Points(method(report)),)),
     ]
     return Document(
         title=f"Calibration report: {report.name}",
-        subtitle=wording.subtitle(findings, report.confidence_level),
-        headline=wording.headline(findings),
-        verdict=tuple(wording.sentences(findings)),
-        in_tiles=tuple(wording.sizes(findings)),
-        tone=_tone(findings),
-        tiles=_tiles(findings),
+        subtitle=_subtitle(findings, f", {_discrimination(findings)}"),
+        headline=headline(findings),
+        verdict=tuple(sentences(findings)),
+        in_tiles=tuple(sizes(findings)),
+        tone=tone(findings),
+        tiles=(_average_tile(findings), _error_tile(findings), _gain_tile(findings)),
         opening=(pictures.reliability(report),),
-        code=_code(report),
+        code=code,
         sections=tuple(sections),
     )
 
 
-def _tone(findings):
-    """The colour of the verdict: no evidence from few samples is not shown as good."""
-    if findings.miscalibrated or findings.groups_differ or findings.suspicions:
-        return "bad"
-    return "good" if wording.is_conclusive(findings) else "weak"
+# --- The first screen -----------------------------------------------------------------------------
 
 
-def _code(report):
-    if report.findings.advice.recommended is None:
-        return ""
-    if report.sketched_notion == "top_label":  # a map of the confidence alone is no recalibrator
-        return ""
-    if report.sketched_notion is not None:
-        return wording.in_code_sketch(report.findings)
-    if report.has_estimator:
-        values = report.source == "decision_function"
-        return wording.in_code(report.findings, frozen=report.is_frozen, decision_values=values)
-    return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
+def _subtitle(findings, quality=""):
+    """Samples, events or classes, and how well the model discriminates."""
+    weighted = findings.effective_size < findings.n_samples * (1 - 1e-9)
+    effective = f" (effective size {findings.effective_size:,.0f})" if weighted else ""
+    classes = f"{findings.n_classes} classes"
+    if findings.n_classes == 2:
+        classes = f"{findings.n_events:,} of them {event_name(findings)} (the event)"
+    return (
+        f"{findings.n_samples:,} samples{_clusters(findings)}{effective}, {classes}{quality}. "
+        f"Brackets: {percent(findings.confidence_level)} intervals."
+    )
 
 
-def _tiles(findings):
-    """Predicted against observed, typical error, and what recalibration would change."""
+def _clusters(findings):
+    return "" if findings.n_clusters is None else f" in {findings.n_clusters:,} clusters"
+
+
+def _discrimination(findings):
+    """AUC for two classes, if available, else the accuracy."""
+    for reported in findings.reported:
+        if reported.key == "auc" and reported.value is not None:
+            return f"AUC {interval(reported.value)}"
+    accuracy = findings.accuracy
+    ends = rate_interval(accuracy.low, accuracy.high, accuracy.estimate)
+    return f"accuracy {rates(accuracy.estimate)[0]} {ends}"
+
+
+def _average_tile(findings):
+    """Predicted against observed."""
     predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-    names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
-    averages = Tile(((predicted, names[0]), (observed, names[1])), _average_note(findings))
-    return (averages, _error_tile(findings), _gain_tile(findings))
-
-
-def _average_note(findings):
+    values = (predicted, findings.predicted_name), (observed, findings.observed_name)
     if findings.n_classes > 2:
-        gap = findings.confidence_gap
-        return f"difference {_signed_points(gap)}"
-    event = f"rate of {wording.event_name(findings)}"
-    ratio = findings.observed_expected_ratio
-    return event if ratio is None else f"{event}; {wording.observed_expected(ratio)}"
+        return Tile(values, f"difference {_signed_points(findings.confidence_gap)}")
+    note, ratio = f"rate of {event_name(findings)}", findings.observed_expected_ratio
+    return Tile(values, note if ratio is None else f"{note}; {observed_expected(ratio)}")
 
 
-def _signed_points(estimate):
+def _signed_points(difference):
     """A difference of probabilities with its interval."""
-    values = (estimate.low, estimate.estimate, estimate.high)
+    values = (difference.low, difference.estimate, difference.high)
     low, middle, high = (f"{100 * value:+z.1f}" for value in values)
     return f"{middle} points [{low}, {high}]"
 
 
 def _error_tile(findings):
-    what = "typical error" if findings.n_classes == 2 else "typical error of the confidence"
+    name = f"typical error{findings.of_confidence}"
     if findings.input_is_suspect:
-        return Tile((("Unknown", what),), "check the input first")
-    found, note = wording.typical_parts(findings)
+        return Tile((("Unknown", name),), "check the input first")
+    error, note = typical_error(findings)
     if not findings.miscalibrated:
-        return Tile((("No error", "detected"),), f"{found} could be missed ({note})")
-    return Tile(((found, what),), note)
+        return Tile((("No error", "detected"),), f"{error} could be missed ({note})")
+    return Tile(((error, name),), note)
 
 
 def _gain_tile(findings):
+    """What recalibration would change."""
     advice = findings.advice
     if advice.recommended is None:
         (loss,) = numbers(advice.log_loss["before"])
         return Tile(((loss, "log loss"),), "no recalibration recommended")
     before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
-    name = wording.recalibrator_name(advice.recommended)
+    name = recalibrator_name(advice.recommended)
     return Tile(((f"{before} -> {after}", "log loss"),), f"cross-validated, after {name}")
+
+
+# --- Ranges and classes ---------------------------------------------------------------------------
 
 
 def _ranges(report):
     """The table of ranges of scores."""
     findings = report.findings
     places = [place for place in findings.places if place.kind == "scores"]
-    rows = tuple(_place_row(findings, place, places) for place in places)
-    names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
+    caption = "Mean confidence and accuracy by range of confidence"
+    if findings.n_classes == 2:
+        event = event_name(findings)
+        caption = f"Predicted and observed probability of {event} by range of scores"
+    level = percent(place_level(report.confidence_level))
     table = Table(
-        wording.ranges_caption(findings, place_level(report.confidence_level)),
-        ("Range", "samples", *names, "interval"),
-        rows,
+        f"{caption}. Simultaneous {level} intervals (*: significant).",
+        ("Range", "samples", findings.predicted_name, findings.observed_name, "interval"),
+        tuple(
+            Row(
+                (place.label, f"{place.n_samples:,}", *_rates_of_place(place, places)),
+                marked=(3,) if findings.is_off(place) else (),
+            )
+            for place in places
+        ),
         compact=True,
     )
-    return Section(SECTIONS["ranges"], (table, Text(wording.RANGES_NOTE, soft=True)))
+    note = "The ranges are about equally informative: equal sums of p (1 - p)."
+    return Section("By range of scores", (table, Text(note, soft=True)))
 
 
-def _place_row(findings, place, places):
-    column = [rate for one in places for rate in (one.mean_score, one.mean_outcome)]
+def _rates_of_place(place, places):
+    column = [rate for row in places for rate in (row.mean_score, row.mean_outcome)]
     both = rates(place.mean_score, place.mean_outcome, distinct=False, column=column)
-    ends = rate_interval(place.low, place.high, *column)
-    cells = (place.label, f"{place.n_samples:,}", *both, ends)
-    return Row(cells, marked=(3,) if findings.is_off(place) else ())
+    return (*both, rate_interval(place.low, place.high, *column))
 
 
 def _classes(report):
-    """The table of classes, and diagrams of those that are miscalibrated."""
+    """The table of classes, that of confused pairs, and diagrams of miscalibrated classes."""
     findings = report.findings
     places = [place for place in findings.places if place.kind == "class"]
     shown = places
+    level = percent(place_level(report.confidence_level))
+    caption = (
+        "Mean predicted probability and observed frequency of each class. "
+        f"Simultaneous {level} intervals (*: significant)."
+    )
     if len(places) > MOST_CLASSES:
-        shown = sorted(places, key=lambda one: (not one.detected, -one.squared_gap))[:MOST_CLASSES]
-    rows = tuple(_class_row(findings, place, shown) for place in shown)
-    caption = wording.classes_caption(place_level(report.confidence_level))
-    if len(shown) < len(places):
+        shown = sorted(places, key=lambda place: (not place.detected, -place.squared_gap))
+        shown = shown[:MOST_CLASSES]
         caption += f" The {len(shown)} of {len(places):,} classes with the largest differences."
+    rows = [
+        Row(
+            (class_label(place.label), *_rates_of_place(place, shown)),
+            marked=(2,) if findings.is_off(place) else (),
+        )
+        for place in shown
+    ]
     head = ("Class", "predicted", "observed", "interval")
-    blocks = [Table(caption, head, rows, compact=True), *_confusions(findings)]
-    drawn = pictures.classes(report)
-    return Section(SECTIONS["classes"], (*blocks, *drawn))
+    blocks = [Table(caption, head, tuple(rows), compact=True)]
+    if findings.confusions:
+        blocks.append(_confusions(findings))
+    return Section("By class", (*blocks, *pictures.classes(report)))
 
 
 def _confusions(findings):
-    """The table of pairs of classes that are confused, if there are any."""
-    if not findings.confusions:
-        return []
+    """The table of pairs of classes that are confused."""
     rows = []
-    for one in findings.confusions:
-        ends = rate_interval(one.observed.low, one.observed.high, one.observed.estimate)
-        names = (wording.class_label(name) for name in (one.predicted, one.other))
-        score = rates(one.at_least, one.mean_score, one.observed.estimate, distinct=False)
-        rows.append(Row((*names, *score, ends), note=f"{one.n_samples:,} samples", marked=(4,)))
-    head = ("Predicted", "other class", "at least", "predicted", "observed", "interval")
-    caption = wording.confusions_caption(findings.confidence_level)
-    return [Table(caption, head, tuple(rows), compact=True)]
+    for pair in findings.confusions:
+        observed = pair.observed
+        ends = rate_interval(observed.low, observed.high, observed.estimate)
+        names = class_label(pair.predicted), class_label(pair.other)
+        score = rates(pair.at_least, pair.mean_score, observed.estimate, distinct=False)
+        rows.append(Row((*names, *score, ends), note=f"{pair.n_samples:,} samples", marked=(4,)))
+    return Table(
+        "Pairs of classes: where the first is predicted with at least this probability, mean "
+        "probability and observed frequency of the second. Simultaneous "
+        f"{percent(findings.confidence_level)} intervals.",
+        ("Predicted", "other class", "at least", "predicted", "observed", "interval"),
+        tuple(rows),
+        compact=True,
+    )
 
 
-def _class_row(findings, place, places):
-    label, _, *others = _place_row(findings, place, places).cells
-    return Row((wording.class_label(label), *others), marked=(2,) if findings.is_off(place) else ())
+# --- Groups ---------------------------------------------------------------------------------------
 
 
 def _groups(report):
     """Groups that differ at equal scores, the figure, and the bounds of the grouping loss."""
-    found = report.findings.grouping
-    blocks = [Points(tuple(wording.groups(report.findings)))]
-    if report.findings.named_groups:
-        column = [rate for one in found.named for rate in (one.observed, one.expected)]
-        rows = tuple(_group_row(one, column) for one in report.findings.named_groups)
+    grouping, named = report.findings.grouping, report.findings.named_groups
+    blocks = [Points((sentence_on_groups(report.findings),))]
+    if named:
+        column = [rate for group in grouping.named for rate in (group.observed, group.expected)]
+        rows = [
+            Row(
+                (
+                    shorten(group.rule),
+                    f"{group.n_samples:,}",
+                    *rates(group.observed, group.expected, column=column),
+                    _signed_points(group),
+                )
+            )
+            for group in named
+        ]
+        caption = (
+            "Rates of each group against the rate of all samples with equal scores. "
+            f"{grouping.n_tried:,} groups were tested at the false discovery rate "
+            f"{1 - report.confidence_level:.2g} (Benjamini and Hochberg), which the intervals "
+            "allow for."
+        )
         head = ("Group", "samples", "observed", "expected", "difference")
-        of = found.n_tried, 1 - report.confidence_level
-        caption = wording.GROUPS_CAPTION.format(*of)
-        blocks.append(Table(caption, head, rows))
+        blocks.append(Table(caption, head, tuple(rows)))
     if report.grouping_estimator is not None:
-        blocks.append(pictures.grouping(report, wording.FIGURE_OF_GROUPS))
-    blocks.append(Points(tuple(wording.grouping_bounds(report.findings))))
-    if found.note and found.grouping_loss is not None:
-        blocks.append(Text(f"Note: {found.note}", soft=True))
-    if found.left_out:
-        blocks.append(Text(found.left_out, soft=True))
-    return Section(SECTIONS["groups"], tuple(block for block in blocks if block != Points(())))
-
-
-def _group_row(group, column):
-    both = rates(group.observed, group.expected, column=column)
-    rule, size = wording.shorten(group.rule), f"{group.n_samples:,}"
-    return Row((rule, size, *both, _signed_points(group)))
+        blocks.append(pictures.grouping(report))
+    if bounds := bounds_by_features(grouping):
+        blocks.append(Points(tuple(bounds)))
+    if grouping.note and grouping.grouping_loss is not None:
+        blocks.append(Text(f"Note: {grouping.note}", soft=True))
+    if grouping.left_out:
+        blocks.append(Text(grouping.left_out, soft=True))
+    return Section("By group", tuple(blocks))
 
 
 def _named_groups(report):
     """Groups that the user names: a table and the forest plot."""
-    found = report.findings.by
-    shown = pictures.strongest(found, MOST_CLASSES)
-    caption = wording.NAMED_CAPTION.format(len(found.groups), 1 - found.confidence_level)
-    if len(shown) < len(found.groups):
-        caption += f" The {len(shown)} of {len(found.groups):,} groups with the smallest p-values."
-    names = ("predicted", "observed")
-    if report.findings.n_classes > 2:
-        names = ("confidence", "accuracy")
-    head = ("Group", *names, "difference", "at equal scores")
-    column = [rate for one in shown for rate in (one.mean_predicted, one.observed)]
-    table = Table(caption, head, tuple(_named_row(one, column) for one in shown))
-    figure = Pictures((pictures.named_groups(report),), lambda: wording.FIGURE_OF_NAMED)
-    note = (Text(found.note, soft=True),) if found.note else ()
-    return Section(SECTIONS["named"], (table, figure, *note))
-
-
-def _named_row(one, column):
-    both = rates(one.mean_predicted, one.observed, distinct=False, column=column)
-    equal = "unknown" if one.equal_scores is None else _signed_points(one.equal_scores)
-    name, difference = wording.shorten(one.name), _signed_points(one.difference)
-    return Row(
-        (name, *both, difference, equal),
-        note=f"{one.n_samples:,} samples",
-        marked=(3,) * one.detected + (4,) * one.equal_scores_detected,
+    by = report.findings.by
+    shown = pictures.strongest(by, MOST_CLASSES)
+    caption = (
+        "Mean prediction and observed frequency of each group, their difference in percentage "
+        f"points, and the difference from all samples with equal scores. {len(by.groups):,} groups "
+        "were compared; intervals hold for all at once (*: found at the false discovery rate "
+        f"{1 - by.confidence_level:.2g})."
     )
+    if len(shown) < len(by.groups):
+        caption += f" The {len(shown)} of {len(by.groups):,} groups with the smallest p-values."
+    averages = report.findings.predicted_name, report.findings.observed_name
+    head = ("Group", *averages, "difference", "at equal scores")
+    column = [rate for group in shown for rate in (group.mean_predicted, group.observed)]
+    table = Table(caption, head, tuple(_named_row(group, column) for group in shown))
+    figure = (
+        "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
+        "high. Filled markers: found at the false discovery rate."
+    )
+    forest = Pictures((pictures.named_groups(report),), lambda: figure)
+    note = (Text(by.note, soft=True),) if by.note else ()
+    return Section("Groups that you named", (table, forest, *note))
+
+
+def _named_row(group, column):
+    both = rates(group.mean_predicted, group.observed, distinct=False, column=column)
+    equal = "unknown" if group.equal_scores is None else _signed_points(group.equal_scores)
+    return Row(
+        (shorten(group.name), *both, _signed_points(group.difference), equal),
+        note=f"{group.n_samples:,} samples",
+        marked=(3,) * group.detected + (4,) * group.equal_scores_detected,
+    )
+
+
+# --- Recalibration maps ---------------------------------------------------------------------------
 
 
 def _maps(findings):
     """The candidates by their held-out loss."""
-    found = findings.advice.selection
+    advice, selection = findings.advice, findings.advice.selection
     rows = []
     for name, loss, worse, error in zip(
-        found.names, found.losses, found.differences, found.standard_errors, strict=True
+        selection.names,
+        selection.losses,
+        selection.differences,
+        selection.standard_errors,
+        strict=True,
     ):
-        behind = "best" if name == found.best else f"{worse:.4f} ({error:.4f})"
-        if not np.isfinite(loss):
-            behind = "infinite"
-        recommended = name == findings.advice.recommended
-        note = ""
-        if recommended and findings.advice.brier is not None:
-            brier = numbers(findings.advice.brier.before, findings.advice.brier.after)
+        finite, recommended, note = loss < float("inf"), name == advice.recommended, ""
+        behind = "best" if name == selection.best else f"{worse:.4f} ({error:.4f})"
+        if recommended and advice.brier is not None:
+            brier = numbers(advice.brier.before, advice.brier.after)
             note = f"Recommended. Brier score {' -> '.join(brier)}."
-        shown = "none" if name == found.names[0] else name
-        loss = f"{loss:.4f}" if np.isfinite(loss) else "infinite"
-        rows.append(Row((shown, loss, behind), note, (0,) if recommended else (), alarm=False))
-    for one in findings.advice.refused:
-        rows.append(Row((one.name, f"{one.log_loss:.4f}", "-"), wording.refused_map(one)))
+        cells = (
+            "none" if name == selection.names[0] else name,
+            f"{loss:.4f}" if finite else "infinite",
+            behind if finite else "infinite",
+        )
+        rows.append(Row(cells, note, (0,) if recommended else (), alarm=False))
+    for refused in advice.refused:
+        before, after = numbers(refused.before, refused.after)
+        note = f"Not recommended: it raises the held-out Brier score from {before} to {after}."
+        rows.append(Row((refused.name, f"{refused.log_loss:.4f}", "-"), note))
     table = Table(
         "Cross-validated log loss, from simple to complex maps. The simplest one within a standard "
         "error of the best is chosen, or the mixture of all, StackedRecalibrator, where that one "
@@ -281,214 +359,7 @@ def _maps(findings):
         ("Map", "log loss", "difference from best (SE)"),
         tuple(rows),
     )
-    return Section(SECTIONS["maps"], (Text(wording.advice(findings)), table))
-
-
-def _tests(findings):
-    """The errors and tests behind the verdict."""
-    rows = []
-    what = wording.NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
-    spread = common_spread(*(error.calibration for error in findings.brier_errors))
-    for error in findings.brier_errors:
-        name = f"Brier calibration error, {what[error.notion]}"
-        rows.append(_test_row(name, nonnegative(error.calibration, spread), error.detected))
-    if findings.logistic is not None:
-        of = "event" if findings.n_classes == 2 else "confidence"
-        name = f"Test of shift and slope of the {of} (Cox)"
-        rejects = findings.logistic_test_rejects
-        rows.append(_test_row(name, pvalue(findings.logistic.pvalue), rejects))
-    found = findings.error("brier", "canonical")
-    if found.residual_pvalue < 1:
-        name = "Residuals of the averaged maps, in cells"
-        rows.append(_test_row(name, pvalue(found.residual_pvalue), findings.residuals_reject))
-    if findings.test is not None:
-        part = "" if findings.n_tested == findings.n_samples else f", {findings.n_tested:,} samples"
-        name = f"Kernel test, {what['canonical']}{part}"
-        rows.append(_test_row(name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
-    table = Table(wording.caption_of_tests(), ("Test", "result", "significant"), tuple(rows))
-    said = (wording.kernel_test, wording.lower_bound, wording.evidence)
-    said = [text for text in (one(findings) for one in said) if text]
-    return Section(SECTIONS["tests"], (table, *map(Text, said)))
-
-
-def _test_row(name, result, significant):
-    return Row((name, result, "yes" if significant else "no"), marked=(2,) if significant else ())
-
-
-def _others(report):
-    """Commonly reported numbers, and their bias."""
-    rows = [
-        Row((one.name, _reported_value(one)), note=one.note) for one in report.findings.reported
-    ]
-    table = Table(
-        f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "
-        "verdict rests on stricter tests.",
-        ("Number", "value"),
-        tuple(rows),
-    )
-    return Section(SECTIONS["others"], (table,))
-
-
-def _reported_value(one):
-    """Estimate and interval, the estimate alone if there is no interval, or a dash."""
-    if one.value is None:
-        return "-"
-    if one.key == "unreliability_pvalue":
-        return pvalue(one.value.estimate).removeprefix("p ").removeprefix("= ")
-    if one.value.standard_error == 0:
-        return number(one.value.estimate)
-    signed = one.key in ("in_the_large", "intercept", "slope", "brier_skill")
-    plain = signed or one.key.startswith("observed")
-    return interval(one.value) if plain else nonnegative(one.value)
-
-
-# --- Several models ----------------------------------------------------------------------------
-
-
-def comparison_page(comparison: Compared) -> Document:
-    """`Compared` -> `Document`."""
-    reports = comparison.reports
-    first = next(iter(reports.values()))
-    found = [report.findings for report in reports.values()]
-    samples = wording.subtitle(first.findings, first.confidence_level, of_one_model=False)
-    subtitle = f"{', '.join(reports)}: the same {samples}"
-    if not comparison.paired:
-        sizes = (f"{name} ({one.findings.n_samples:,} samples)" for name, one in reports.items())
-        level = percent(first.confidence_level)
-        subtitle = f"{', '.join(sizes)}, not paired. Brackets: {level} intervals."
-    return Document(
-        title=f"Calibration of {len(reports)} models",
-        subtitle=subtitle,
-        headline=comparison_wording.headline(comparison),
-        verdict=tuple(comparison_wording.sentences(comparison)),
-        in_tiles=(),
-        tone="bad" if any(_tone(one) == "bad" for one in found) else "good",
-        tiles=(),
-        opening=(_side_by_side(comparison), pictures.overlaid(reports)),
-        code="",
-        sections=(
-            _differences(comparison),
-            _parts(reports),
-            *(_one_model(name, report) for name, report in reports.items()),
-            Section(SECTIONS["method"], (Points(wording.method(first, of_several=True)),)),
-        ),
-    )
-
-
-def _side_by_side(comparison):
-    """Five rows, a column for each model."""
-    reports = comparison.reports
-    findings = [report.findings for report in reports.values()]
-    ranked = comparison_wording.ranks(comparison, "log")
-
-    def row(name, cells, marked=()):
-        return Row((name, *cells), marked=marked)
-
-    average = "O/E" if findings[0].n_classes == 2 else "Confidence - accuracy"
-    off = tuple(k for k, one in enumerate(findings, start=1) if one.miscalibrated)
-    losses = [one.error("log", "canonical").expected_loss for one in findings]
-    rows = (
-        row("Log loss", list(map(interval, losses))),
-        row("Typical error", [_short_error(one) for one in findings], off),
-        row(average, [_average(one) for one in findings]),
-        row("Log loss after recalibration", [_short_gain(one) for one in findings]),
-        row("Rank by log loss", [_rank(*ranked[name]) for name in reports]),
-    )
-    return Table(
-        "One model in each column (*: miscalibrated). In parentheses: ranks that the simultaneous "
-        "intervals of all differences allow.",
-        ("Model", *reports),
-        rows,
-    )
-
-
-def _short_error(findings):
-    found = findings.typical_error
-    if not findings.miscalibrated:
-        return "none detected"
-    ends = f" [{points_between(found['low'], found['high']).replace(' to ', ', ')}]"
-    return wording.typical_parts(findings)[0] + (ends if found["low"] else "")
-
-
-def _average(findings):
-    if findings.n_classes == 2:
-        ratio = findings.observed_expected_ratio
-        return "none" if ratio is None else wording.observed_expected(ratio).removeprefix("O/E ")
-    return _signed_points(findings.confidence_gap)
-
-
-def _short_gain(findings):
-    if findings.advice.recommended is None:
-        return "not recommended"
-    after = numbers(findings.advice.log_loss["after"])[0]
-    return f"{after}, {wording.recalibrator_name(findings.advice.recommended)}"
-
-
-def _rank(rank, lowest, highest):
-    return f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
-
-
-def _differences(comparison):
-    """One table for two models; for more, a table of all pairs for each quantity."""
-    n_pairs = len(comparison.reports) * (len(comparison.reports) - 1) // 2
-    level, paired = percent(comparison.confidence_level), comparison.paired
-    benefit = any(one.quantity == "net_benefit" for one in comparison.differences)
-    first = next(iter(comparison.reports.values())).findings
-    shares = paired and first.n_classes == 2 and first.decision is not None
-    told = {"paired": paired, "benefit": benefit, "shares": shares}
-    note = Text(comparison_wording.pairing(level, n_pairs, **told))
-    quantities = {**comparison_wording.QUANTITIES, **comparison_wording.OF_DECISIONS}
-    title = "Differences"
-    if n_pairs == 1:
-        one = comparison.differences[0]
-        rows = [(quantities[d.quantity], d) for d in comparison.differences]
-        return Section(title, (note, _difference_table(f"{one.first} - {one.second}", rows)))
-    tables = []
-    for quantity, name in quantities.items():
-        found = [d for d in comparison.differences if d.quantity == quantity]
-        if found:
-            rows = [(f"{d.first} - {d.second}", d) for d in found]
-            tables.append(_difference_table(name, rows))
-    return Section(title, (note, *tables))
-
-
-def _difference_table(caption, named):
-    rows = tuple(
-        Row(
-            (
-                name,
-                interval(found.difference),
-                pvalue_text(found.pvalue).removeprefix("p = "),
-                found.better or "not significant",
-            ),
-            marked=(3,) if found.detected else (),
-            alarm=False,
-        )
-        for name, found in named
-    )
-    return Table(caption, ("Difference", "value", "p-value", "better"), rows)
-
-
-def _parts(reports):
-    """Bars on one scale."""
-    losses = [report.findings.confidence.terms.loss for report in reports.values()]
-    most = max(losses) or 1.0
-    bars = [
-        bar(report.findings, report.findings.confidence, name=name, width=100 * loss / most)
-        for (name, report), loss in zip(reports.items(), losses, strict=True)
-    ]
-    n_classes = next(iter(reports.values())).findings.n_classes
-    what = "Brier score" if n_classes == 2 else "Brier score of the confidence"
-    return Section(SECTIONS["loss"], (Text(f"{what}, on one scale."), *bars, key(bars)))
-
-
-def _one_model(name, report):
-    """The verdict of one model."""
-    findings = report.findings
-    return Section(
-        f"{name}: {wording.short_verdict(findings)}",
-        (Heading(wording.headline(findings)), Points(tuple(wording.sentences(findings)))),
-    )
+    return Section("Recalibration maps", (Text(advice_on_maps(findings)), table))
 
 
 # --- The parts of a loss, as bars and as a table --------------------------------------------------
@@ -500,74 +371,421 @@ def loss_parts(report: Reported) -> Section:
     bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]
     if findings.n_classes > 2 and findings.grouping is not None:
         bars.append(bar(findings, findings.confidence))
-    parts = ((one.calibration, one.refinement) for one in findings.errors)
-    spread = common_spread(*(part for pair in parts for part in pair))
-    rows = [_error_row(findings, error, spread) for error in findings.errors]
-    terms = findings.error("brier", "canonical").terms
-    refinement, uncertainty, sharpness = (
-        number(getattr(terms, name), spread) for name in ("refinement", "uncertainty", "sharpness")
+    spread = common_spread(
+        *(part for error in findings.errors for part in (error.calibration, error.refinement))
     )
+    rows = []
+    for error in findings.errors:
+        name = LOSS_NAMES[error.loss].removesuffix(" score").removesuffix(" loss")
+        name += f", {NOTION_NAMES[error.notion]}" if findings.n_classes > 2 else ""
+        cells = (
+            name,
+            number(error.expected_loss.estimate, spread),
+            nonnegative(error.calibration, spread),
+            interval(error.refinement, spread),
+        )
+        rows.append(Row(cells, marked=(2,) if error.detected else ()))
     table = Table(
         "Loss = calibration + refinement (the rest), with "
         f"{percent(report.confidence_level)} intervals (*: significant).",
         ("Loss", "mean", "calibration", "refinement"),
         tuple(rows),
     )
-    note = f"Brier: refinement {refinement} = uncertainty {uncertainty} - sharpness {sharpness}."
-    return Section(SECTIONS["loss"], (*bars, key(bars), table, Text(note, soft=True)))
+    terms = findings.error("brier", "canonical").terms
+    note = (
+        f"Brier: refinement {number(terms.refinement, spread)} = "
+        f"uncertainty {number(terms.uncertainty, spread)} - "
+        f"sharpness {number(terms.sharpness, spread)}."
+    )
+    blocks = (*bars, key(bars), table, Text(note, soft=True))
+    return Section("Where the loss comes from", blocks)
 
 
 def key(bars: Sequence[Bar]) -> Key:
     """Legend of the parts; grouping only if a bar has it."""
-    grouped = any(len(bar.parts) > 2 for bar in bars)
-    calibration, grouping, rest = wording.PARTS
-    return Key((calibration, *([grouping] if grouped else []), rest))
+    entries = {
+        "calibration": "calibration error: recalibration can remove it",
+        "grouping": "grouping loss, at least: better use of the features can remove it",
+        "rest": "rest: irreducible, or due to missing features or an imperfect model",
+    }
+    if all(len(bar.parts) < 3 for bar in bars):
+        del entries["grouping"]
+    return Key(tuple(entries.items()))
 
 
-def bar(
-    findings: Findings, error: ErrorFinding, *, name: str = "", width: float | None = None
-) -> Bar:
-    """One loss as a bar of `width` percent of the page, by default its full width."""
-    loss, grouped = error.terms.loss, findings.grouping
-    what = LOSS_NAMES[error.loss]
-    if error is not findings.error(error.loss, "canonical"):
-        what += " of the confidence"
+def bar(findings: Findings, error: ErrorFinding, *, name: str = "", width: float = 100.0) -> Bar:
+    """One loss as a bar of `width` percent of the page."""
+    loss, grouping = error.terms.loss, findings.grouping
+    if not name:
+        is_whole = error is findings.error(error.loss, "canonical")
+        name = LOSS_NAMES[error.loss] + ("" if is_whole else " of the confidence")
     spread = common_spread(error.expected_loss, error.calibration, error.refinement)
-    said = f"{name or what} {interval(error.expected_loss, spread)}: calibration "
-    said += nonnegative(error.calibration, spread)
-    has_grouping = error is findings.confidence and grouped is not None and grouped.detected
-    if has_grouping:
-        said += f", grouping at least {nonnegative(grouped.grouping_loss)}"
-        said += f", rest at most {interval(grouped.rest)}"
-    else:
-        said += f", rest {interval(error.refinement, spread)}"
+    label = f"{name} {interval(error.expected_loss, spread)}: calibration "
+    label += nonnegative(error.calibration, spread)
     parts = [_part("calibration", error.calibration, loss, 0.0, width)]
-    if has_grouping:
-        parts.append(_part("grouping", grouped.grouping_loss, loss, parts[0].share, width))
-    full = 100.0 if width is None else width
-    rest = max(full - sum(part.share for part in parts), 0.0)
-    return Bar(f"{said}.", (*parts, Part("rest", rest)))
+    if error is findings.confidence and grouping is not None and grouping.detected:
+        label += f", grouping at least {nonnegative(grouping.grouping_loss)}"
+        label += f", rest at most {interval(grouping.rest)}."
+        parts.append(_part("grouping", grouping.grouping_loss, loss, parts[0].share, width))
+    else:
+        label += f", rest {interval(error.refinement, spread)}."
+    rest = max(width - sum(part.share for part in parts), 0.0)
+    return Bar(label, (*parts, Part("rest", rest)))
 
 
 def _part(kind, estimate, loss, start, width):
     """Share of an estimate in the loss; an infinite loss is attributed to calibration."""
-    full = 100.0 if width is None else width
     if not loss < float("inf"):
-        return Part(kind, full)
+        return Part(kind, width)
     if loss == 0:
         return Part(kind, 0.0)
+    share, low, high = (
+        min(max(width * value / loss, 0.0), width - start)
+        for value in (estimate.estimate, estimate.low, estimate.high)
+    )
+    return Part(kind, share, start + low, start + high)
 
-    def place(value):
-        return min(max(full * value / loss, 0.0), full - start)
 
-    ends = (start + place(estimate.low), start + place(estimate.high))
-    return Part(kind, place(estimate.estimate), *ends)
+# --- Tests and other numbers ----------------------------------------------------------------------
 
 
-def _error_row(findings, error, spread):
-    name = LOSS_NAMES[error.loss].removesuffix(" score").removesuffix(" loss")
+def _tests(findings):
+    """The errors and tests behind the verdict: (name, result, whether it is significant)."""
+    notions = NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
+    spread = common_spread(*(error.calibration for error in findings.brier_errors))
+    tests = [
+        (
+            f"Brier calibration error, {notions[error.notion]}",
+            nonnegative(error.calibration, spread),
+            error.detected,
+        )
+        for error in findings.brier_errors
+    ]
+    if findings.logistic is not None:
+        event = "event" if findings.n_classes == 2 else "confidence"
+        result = pvalue(findings.logistic.pvalue)
+        rejects = findings.logistic_test_rejects
+        tests.append((f"Test of shift and slope of the {event} (Cox)", result, rejects))
+    residual_pvalue = findings.error("brier", "canonical").residual_pvalue
+    if residual_pvalue < 1:
+        name = "Residuals of the averaged maps, in cells"
+        tests.append((name, pvalue(residual_pvalue), findings.residuals_reject))
+    if findings.test is not None:
+        part = "" if findings.n_tested == findings.n_samples else f", {findings.n_tested:,} samples"
+        name = f"Kernel test, {notions['canonical']}{part}"
+        tests.append((name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
+    rows = [
+        Row((name, result, "yes" if significant else "no"), marked=(2,) if significant else ())
+        for name, result, significant in tests
+    ]
+    table = Table(
+        "Tests behind the verdict: an interval above zero, or a p-value below "
+        f"{TEST_LEVEL:g}, is significant (*).",
+        ("Test", "result", "significant"),
+        tuple(rows),
+    )
+    notes = filter(None, (_on_kernel_test(findings), _on_limits(findings), _on_maps(findings)))
+    return Section("Tests", (table, *map(Text, notes)))
+
+
+def _on_kernel_test(findings):
+    """Where the kernel test disagrees with the other tests, or with the interval of the error."""
+    test, rejects = findings.test, findings.kernel_test_rejects
+    if test is None:
+        return "The kernel test needs more samples, or forecasts that differ."
+    notes = []
+    if rejects != findings.miscalibrated:
+        do = "do" if findings.miscalibrated else "do not"
+        verb = "rejects" if rejects else "does not reject"
+        notes.append(
+            f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); the other tests {do}."
+        )
+    if rejects and findings.error("brier", "canonical").calibration.low == 0:
+        notes.append(
+            "The kernel test assumes no form of miscalibration and rejects, but the interval of "
+            "the calibration error reaches zero: the averaged maps may not represent this "
+            "miscalibration, and the error may exceed the upper limit."
+        )
+    return " ".join(notes)
+
+
+def _on_limits(findings):
+    """Why the error may exceed its upper limit, or empty."""
+    reason = findings.error("brier", "canonical").lower_bound
+    return f"Calibration error of all classes: {reason}." if reason else ""
+
+
+def _on_maps(findings):
+    """Weights of the kinds of maps in the average, if miscalibration was found."""
+    evidence = findings.error("brier", "canonical").evidence
+    if not findings.miscalibrated or not evidence:
+        return ""
+    names = {
+        "shift": "a shift",
+        "slope": "a slope",
+        "class_slopes": "different slopes of the classes",
+        "curve": "a curve",
+        "confusion": "shifts that depend on the predicted class",
+    }
+    if findings.n_classes == 2:
+        names["class_slopes"] = "other slopes of high than of low forecasts"
+        del names["confusion"]
+    shares = [
+        f"with {names[kind]} {100 * share:.0f} %"
+        for kind, share in evidence.items()
+        if kind in names
+    ]
+    return f"Weights of the averaged recalibration maps: {', '.join(shares)}."
+
+
+def _reported_numbers(report):
+    """Commonly reported numbers, and their bias."""
+    rows = [
+        Row((reported.name, _reported_value(reported)), note=reported.note)
+        for reported in report.findings.reported
+    ]
+    table = Table(
+        f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "
+        "verdict rests on stricter tests.",
+        ("Number", "value"),
+        tuple(rows),
+    )
+    return Section("Other numbers", (table,))
+
+
+def _reported_value(reported):
+    """Estimate and interval, the estimate alone if there is no interval, or a dash."""
+    key, value = reported.key, reported.value
+    if value is None:
+        return "-"
+    if key == "unreliability_pvalue":
+        return pvalue(value.estimate).removeprefix("p ").removeprefix("= ")
+    if value.standard_error == 0:
+        return number(value.estimate)
+    signed = key in ("in_the_large", "intercept", "slope", "brier_skill")
+    return interval(value) if signed or key.startswith("observed") else nonnegative(value)
+
+
+# --- Method ---------------------------------------------------------------------------------------
+
+
+def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
+    """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
+    findings, grouping = report.findings, report.findings.grouping
+    level = percent(report.confidence_level)
+    target = findings.error("brier", "canonical").target
+    maps = target.partition(" as far as ")[2].partition(" represent ")[0]  # without the symbols
+    samples = f"Samples: {findings.n_samples:,}{_clusters(findings)}"
+    if findings.test is not None and findings.n_tested == findings.n_samples:
+        samples += ", all in the kernel test"
+    elif findings.test is not None:
+        samples += f"; a random {findings.n_tested:,} of them in the kernel test"
+    gains = ""
+    if not of_several:
+        values = (findings.gains.shift, findings.gains.slope, findings.gains.whole)
+        shift, slope, whole = (number(max(gain, 0.0)) for gain in values)
+        gains = f"; shift {shift}, slope {slope}, whole {whole} nats"
+    left_out = ", ".join(findings.advice.left_out)
+    if left_out:
+        left_out = f" Omitted, as they take too long for so many probabilities: {left_out}."
+    lines = [
+        f"{samples}.",
+        "Calibration error: the default of proper_calibration_error, an average of recalibration "
+        f"maps weighted by their evidence. The {level} intervals are of errors that these maps can "
+        f"express: {maps}. Typical error: the root of the Brier "
+        "calibration error, in percentage points. The error that could be missed is the upper "
+        "limit of its interval, the gain that could be missed that of the calibration error of "
+        "the log loss.",
+        "Direction: gains of the log loss by a shift, a slope and the average of all maps, without "
+        f"the optimism of their fits{gains}.",
+        "Recalibration maps: held-out losses on five folds. A map is recommended if the interval "
+        "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
+        f"gain is slightly optimistic, as the choice uses the same samples.{left_out}",
+    ]
+    if findings.n_clusters is not None:
+        lines.append(
+            "Clusters: samples of a cluster may depend on each other. Intervals and tests use sums "
+            "over clusters, and folds hold whole clusters."
+        )
+    if report.source in ("canonical", "top_label"):
+        lines.append(
+            "Sketch: the scores of a cell were replaced by their mean. Folds divide the samples of "
+            "each cell at random; the kernel test uses samples drawn from the cells."
+        )
+    if grouping is not None and grouping.grouping_loss is not None:
+        lines.append(
+            "Groups: each is compared with the calibrated frequency at its scores; false discovery "
+            f"rate below {1 - findings.confidence_level:.2g} over all groups tested "
+            f"({grouping.n_tried:,}). The difference of a group of 10 % that would be "
+            "found: with probability 80 %, by the standard error of a tenth of the samples and the "
+            "correction for the number of groups. Grouping loss: a lower bound by a model on "
+            "held-out folds; detected if above zero with p < 0.05. Where groups differ, the gain "
+            "of a correction by the features is measured on held-out folds."
+        )
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
+    lines += findings.omitted
+    lines += [f"Note: {note}" for note in findings.notes]
+    lines.append("Brier score: summed over classes, halved for two. Log loss: in nats.")
+    lines.append(f"random_state = {report.random_state}; {packages}.")
+    return tuple(lines)
+
+
+# --- Several models -------------------------------------------------------------------------------
+
+
+def comparison_page(comparison: Compared) -> Document:
+    """`Compared` -> `Document`."""
+    reports = comparison.reports
+    first = next(iter(reports.values()))
+    subtitle = f"{', '.join(reports)}: the same {_subtitle(first.findings)}"
+    if not comparison.paired:
+        samples = [f"{name} ({r.findings.n_samples:,} samples)" for name, r in reports.items()]
+        level = percent(first.confidence_level)
+        subtitle = f"{', '.join(samples)}, not paired. Brackets: {level} intervals."
+    models = [
+        Section(
+            f"{name}: {short_verdict(report.findings)}",
+            (Heading(headline(report.findings)), Points(tuple(sentences(report.findings)))),
+        )
+        for name, report in reports.items()
+    ]
+    is_bad = any(tone(report.findings) == "bad" for report in reports.values())
+    return Document(
+        title=f"Calibration of {len(reports)} models",
+        subtitle=subtitle,
+        headline=headline_of_comparison(comparison),
+        verdict=tuple(sentences_of_comparison(comparison)),
+        in_tiles=(),
+        tone="bad" if is_bad else "good",
+        tiles=(),
+        opening=(_side_by_side(comparison), pictures.overlaid(reports)),
+        code="",
+        sections=(
+            _differences(comparison),
+            _parts(reports),
+            *models,
+            Section("Method", (Points(method(first, of_several=True)),)),
+        ),
+    )
+
+
+def _side_by_side(comparison):
+    """Five rows, a column for each model."""
+    findings = [report.findings for report in comparison.reports.values()]
+    losses = [model.error("log", "canonical").expected_loss for model in findings]
+    off = tuple(k for k, model in enumerate(findings, start=1) if model.miscalibrated)
+    average = "O/E" if findings[0].n_classes == 2 else "Confidence - accuracy"
+    rank_cells = [
+        f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
+        for rank, lowest, highest in ranks(comparison, "log").values()
+    ]
+    return Table(
+        "One model in each column (*: miscalibrated). In parentheses: ranks that the simultaneous "
+        "intervals of all differences allow.",
+        ("Model", *comparison.reports),
+        (
+            Row(("Log loss", *map(interval, losses))),
+            Row(("Typical error", *map(_short_error, findings)), marked=off),
+            Row((average, *map(_short_average, findings))),
+            Row(("Log loss after recalibration", *map(_short_gain, findings))),
+            Row(("Rank by log loss", *rank_cells)),
+        ),
+    )
+
+
+def _short_error(findings):
+    if not findings.miscalibrated:
+        return "none detected"
+    error, (text, _) = findings.typical_error, typical_error(findings)
+    if not error["low"]:
+        return text
+    return f"{text} [{points_between(error['low'], error['high']).replace(' to ', ', ')}]"
+
+
+def _short_average(findings):
     if findings.n_classes > 2:
-        name += f", {NOTION_NAMES[error.notion]}"
-    loss, calibration = number(error.expected_loss.estimate, spread), error.calibration
-    cells = (name, loss, nonnegative(calibration, spread), interval(error.refinement, spread))
-    return Row(cells, marked=(2,) if error.detected else ())
+        return _signed_points(findings.confidence_gap)
+    ratio = findings.observed_expected_ratio
+    return "none" if ratio is None else observed_expected(ratio).removeprefix("O/E ")
+
+
+def _short_gain(findings):
+    advice = findings.advice
+    if advice.recommended is None:
+        return "not recommended"
+    return f"{numbers(advice.log_loss['after'])[0]}, {recalibrator_name(advice.recommended)}"
+
+
+def _differences(comparison):
+    """One table for two models; for more, a table of all pairs for each quantity."""
+    names = QUANTITIES | OF_DECISIONS
+    differences, title = comparison.differences, "Differences"
+    note = Text(_on_differences(comparison))
+    if len(comparison.reports) == 2:
+        pair = f"{differences[0].first} - {differences[0].second}"
+        rows = [_difference_row(names[d.quantity], d) for d in differences]
+        return Section(title, (note, _difference_table(pair, rows)))
+    tables = []
+    for quantity, name in names.items():
+        rows = [
+            _difference_row(f"{d.first} - {d.second}", d)
+            for d in differences
+            if d.quantity == quantity
+        ]
+        if rows:
+            tables.append(_difference_table(name, rows))
+    return Section(title, (note, *tables))
+
+
+def _difference_table(caption, rows):
+    return Table(caption, ("Difference", "value", "p-value", "better"), tuple(rows))
+
+
+def _difference_row(name, difference):
+    cells = (
+        name,
+        interval(difference.difference),
+        pvalue_text(difference.pvalue).removeprefix("p = "),
+        difference.better or "not significant",
+    )
+    return Row(cells, marked=(3,) if difference.detected else (), alarm=False)
+
+
+def _on_differences(comparison):
+    """How differences were computed."""
+    n_models, level = len(comparison.reports), percent(comparison.confidence_level)
+    n_pairs = n_models * (n_models - 1) // 2
+    together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
+    means = "means over the same samples, first model minus second, with "
+    means += f"{level} Student intervals{together}"
+    if not comparison.paired:
+        means = (
+            f"means of the first model minus means of the second, with {level} intervals{together} "
+            "whose length is the sum of those of both means"
+        )
+    sign = "a negative one means that the first model is better"
+    benefit = any(difference.quantity == "net_benefit" for difference in comparison.differences)
+    sign += ", for the net benefit a positive one" if benefit else ""
+    first, limits = next(iter(comparison.reports.values())).findings, ""
+    if comparison.paired and first.n_classes == 2 and first.decision is not None:
+        costs = "the net benefit and the costs" if benefit else "the costs"
+        limits = (
+            f" The limits of {costs} follow from exact limits of the shares of samples whose "
+            "decision changes."
+        )
+    return (
+        f"Differences are {means}; {sign}.{limits} An interval that excludes zero is significant "
+        "(*)."
+    )
+
+
+def _parts(reports):
+    """Bars on one scale."""
+    losses = [report.findings.confidence.terms.loss for report in reports.values()]
+    most = max(losses) or 1.0
+    bars = [
+        bar(report.findings, report.findings.confidence, name=name, width=100 * loss / most)
+        for (name, report), loss in zip(reports.items(), losses, strict=True)
+    ]
+    title = f"Brier score{next(iter(reports.values())).findings.of_confidence}, on one scale."
+    return Section("Where the loss comes from", (Text(title), *bars, key(bars)))

@@ -16,10 +16,17 @@ from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, Reliabili
 from skcalib.displays.display import binary_problems
 from skcalib.displays.drawing import bin_edges, histogram_scale, scale_panels
 from skcalib.displays.reliability import check_options, reliability_curves
-from skcalib.report.findings import Reported, noted
+from skcalib.report.advice import recalibrator_name
+from skcalib.report.findings import (
+    N_NAMED,
+    Reported,
+    class_label,
+    event_name,
+    noted,
+    shorten,
+)
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
-from skcalib.report.wording import N_NAMED, class_label, event_name, recalibrator_name, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,7 +135,7 @@ def _class_problems(report):
     return found
 
 
-def grouping(report: Reported, caption: str) -> Pictures:
+def grouping(report: Reported) -> Pictures:
     """Regions of equal scores, on the scale of the other diagrams."""
 
     def draw():
@@ -143,6 +150,10 @@ def grouping(report: Reported, caption: str) -> Pictures:
     alt = (
         "Grouping diagram: observed frequency against score of two regions in each of five ranges "
         "of scores."
+    )
+    caption = (
+        "Two regions in each of five ranges of scores, at equal scores. Colour and marker show "
+        "regions that differ significantly; area shows the number of samples."
     )
     pictures = (Picture(draw, alt),)
     return Pictures(pictures, lambda: _with_scales(caption, _rows(report), histogram=False))

@@ -33,14 +33,14 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Auto
 from skcalib.data.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
 from skcalib.data.samples import only_problem
-from skcalib.estimators._response import held_out_problem, response_of
-from skcalib.grouping._named_groups import take_groups
-from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
-from skcalib.report.analysis import binary_problem, find
-from skcalib.report.findings import versions
-from skcalib.report.page import report_page
+from skcalib.estimators.classifiers import held_out_problem, response_of
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
+from skcalib.report.advice import advice_on_maps
+from skcalib.report.analysis import find
+from skcalib.report.findings import binary_problem, versions
+from skcalib.report.page import method, report_page
 from skcalib.report.rendering import render_body, render_page, render_text
-from skcalib.report.wording import advice, headline, method, sentences, suspicions
+from skcalib.report.wording import headline, sentences
 from skcalib.risk_models.decisions import score_of_decision
 
 if TYPE_CHECKING:
@@ -454,16 +454,6 @@ class CalibrationReport(Shown):
         return report
 
     @property
-    def has_estimator(self) -> bool:
-        """Whether the forecasts are those of a classifier."""
-        return self.source in ("predict_proba", "decision_function")
-
-    @property
-    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
-        """The notion of the sketch that the report was made from; None without a sketch."""
-        return self.source if self.source in ("canonical", "top_label") else None
-
-    @property
     def miscalibrated(self) -> bool:
         """True if miscalibration was found."""
         return self.findings.miscalibrated
@@ -510,10 +500,10 @@ class CalibrationReport(Shown):
             "name": self.name,
             "headline": printable(headline(findings)),
             "verdict": list(map(printable, sentences(findings))),
-            "advice": printable(advice(findings)),
+            "advice": printable(advice_on_maps(findings)),
             "miscalibrated": self.miscalibrated,
             "typical_error": findings.typical_error,
-            "suspicions": list(map(printable, suspicions(findings))),
+            "suspicions": [printable(one.sentence) for one in findings.suspicions],
             "suspicion_kinds": [one.kind for one in findings.suspicions],
             "named_groups": [asdict(one) for one in findings.named_groups],
             "groups_differ": findings.groups_differ,

@@ -1,21 +1,45 @@
-"""Ranges of scores, classes and groups whose forecasts differ from the observed frequencies."""
+"""Ranges of scores, classes and groups whose forecasts differ from the observed frequencies.
+
+Groups come with their sentences: those that the report finds, and those that the user names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._util.formatting import (
+    interval,
+    nonnegative,
+    number,
+    numbers,
+    points,
+    pvalue,
+    rates,
+    says_nothing,
+)
 from skcalib._util.ties import level_starts, merge_ties
 from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import TopLabel
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping.equal_scores import compare_groups
+from skcalib.grouping.by_group import MARGINS
+from skcalib.grouping.differences import compare_groups
 from skcalib.recalibration import GroupRecalibrator
-from skcalib.report.findings import GroupingFinding, Place, noted
-from skcalib.stats.means import MeanInterval, rate_interval
+from skcalib.report.findings import (
+    Findings,
+    GroupingFinding,
+    Place,
+    binary_problem,
+    noted,
+    shorten,
+)
+from skcalib.stats.means import MeanInterval
+from skcalib.stats.means import rate_interval as rate_of_labels
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
@@ -29,26 +53,33 @@ _INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
 
 def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
     """Ranges of the confidence (for two classes: of the event's probability), then classes."""
-    n_classes = problem.forecast.shape[1]
-    forecast, target = problem.forecast, problem.target
-    if n_classes > 2:
-        forecast, target = next(TopLabel().problems(forecast, target))
-    score = merge_ties(forecast[:, 1])
-    level, total = place_level(level), float(problem.weight.sum())
-    confidence = replace(
-        problem, forecast=np.column_stack([1 - score, score]), labels_or_target=target
+    binary, n_classes = binary_problem(problem), problem.forecast.shape[1]
+    score = merge_ties(binary.forecast[:, 1])
+    binary = replace(
+        binary, forecast=np.column_stack([1 - score, score]), labels_or_target=binary.target
     )
-    groups = _equal_information(score, problem.weight, problem.count)
-    ranges = [
-        _place("scores", label, ends, confidence.take(index), 1, level, len(groups), total)
-        for index, ends, label in groups
-    ]
+    level, total = place_level(level), float(problem.weight.sum())
+    ranges = ranges_of_scores(score, problem.weight, problem.count)
     columns = [1] if n_classes == 2 else range(n_classes)
-    classes = [
-        _place("class", str(problem.classes[k]), (0.0, 1.0), problem, k, level, len(columns), total)
-        for k in columns
-    ]
-    return (*ranges, *classes)
+    return (
+        *(
+            _place("scores", label, ends, binary.take(rows), 1, level, len(ranges), total)
+            for rows, ends, label in ranges
+        ),
+        *(
+            _place(
+                "class",
+                str(problem.classes[column]),
+                (0.0, 1.0),
+                problem,
+                column,
+                level,
+                len(columns),
+                total,
+            )
+            for column in columns
+        ),
+    )
 
 
 def place_level(confidence_level: float) -> float:
@@ -61,11 +92,13 @@ def place_level(confidence_level: float) -> float:
 
 def worst_places(places: Sequence[Place], kind: str, most: int) -> list[Place]:
     """Significantly miscalibrated places of a kind, the most harmful first."""
-    found = [place for place in places if place.kind == kind and place.detected]
-    return sorted(found, key=lambda place: -place.squared_gap)[:most]
+    detected = [place for place in places if place.kind == kind and place.detected]
+    return sorted(detected, key=lambda place: -place.squared_gap)[:most]
 
 
-def _equal_information(score, weight, count=None):
+def ranges_of_scores(
+    score: np.ndarray, weight: np.ndarray, count: np.ndarray | None = None
+) -> list[tuple[np.ndarray, tuple[float, float], str]]:
     """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
 
     For a rare event the ranges are narrow where the events are. Equal scores stay together, in the
@@ -131,8 +164,8 @@ def _labelled(groups, score):
 
 def range_label(low: float, high: float, decimals: int = 1) -> str:
     """Ends in percent; equal ends are shown once."""
-    said = [f"{100 * end:.{decimals}f}" for end in (low, high)]
-    return f"{said[0]} %" if said[0] == said[1] else f"{said[0]} to {said[1]} %"
+    first, last = f"{100 * low:.{decimals}f}", f"{100 * high:.{decimals}f}"
+    return f"{first} %" if first == last else f"{first} to {last} %"
 
 
 def _place(kind, label, ends, problem, column, level, n_places, total):
@@ -142,11 +175,19 @@ def _place(kind, label, ends, problem, column, level, n_places, total):
     """
     outcome, weight = problem.target[:, column], problem.weight
     mean_score = float(np.average(problem.forecast[:, column], weights=weight))
-    rows = weight, 1 - (1 - level) / n_places, problem.square, problem.cluster
-    found = rate_interval(outcome, *rows)
-    share = float(weight.sum() / total)
-    numbers = (mean_score, found.estimate, found.low, found.high)
-    return Place(kind, label, *ends, problem.n_samples, share, *numbers)
+    level = 1 - (1 - level) / n_places
+    observed = rate_of_labels(outcome, weight, level, problem.square, problem.cluster)
+    return Place(
+        kind,
+        label,
+        *ends,
+        n_samples=problem.n_samples,
+        share=float(weight.sum() / total),
+        mean_score=mean_score,
+        mean_outcome=observed.estimate,
+        low=observed.low,
+        high=observed.high,
+    )
 
 
 # --- Groups in a report ---------------------------------------------------------------------------
@@ -156,6 +197,8 @@ def _place(kind, label, ends, problem, column, level, n_places, total):
 MOST_ROWS = 20_000
 #: Level sets of the figure.
 N_LEVEL_SETS = 5
+#: Most groups that a sentence of the verdict names: found by the report, and named by the user.
+GROUPS_IN_VERDICT, _GROUPS_LISTED = 2, 3
 
 
 def find_grouping(
@@ -185,77 +228,197 @@ def find_grouping(
         n_compared=compared.n_samples,
         left_out=features.note,
     )
-    some = _some_rows(problem, common)
+    rows_of_model = _some_rows(problem, random_state)
     try:
         with noted() as warned:
-            found = GroupingLossEstimator(method="risk", **common)
-            found.fit(features[some], problem.take(some))
+            model = GroupingLossEstimator(method="risk", **common)
+            model.fit(features[rows_of_model], problem.take(rows_of_model))
     except ValueError as error:  # too few samples
         return replace(finding, note=" ".join([*notes, str(error)])), None
-    low, high = found.confidence_interval_
-    bound = MeanInterval(found.grouping_loss_, low, high, found.standard_error_)
+    low, high = model.confidence_interval_
+    bound = MeanInterval(model.grouping_loss_, low, high, model.standard_error_)
     finding = replace(
         finding,
         grouping_loss=bound,
-        pvalue=float(found.pvalue_),
-        n_measured=len(some),
-        rest=_rest(refinement, bound),
+        pvalue=float(model.pvalue_),
+        n_measured=len(rows_of_model),
+        rest=rest_of_loss(refinement, bound),
         note=" ".join([*notes, *warned]),
     )
     if finding.named or finding.detected:
-        finding = replace(finding, correction=_correction_gain(problem, features.values, common))
-    if compared.named:
-        groups = np.where(members[0], compared.named[0].rule, "others")
-        data = np.zeros((len(rows), 1)), problem.take(rows)
-        split = _split(*data, common, groups)
-    else:
-        split = _split(features, problem, common)
-    return finding, split
+        finding = replace(finding, correction=_correction_gain(problem, features.values, **run))
+    if not compared.named:
+        return finding, _split(features, problem, common)
+    groups = np.where(members[0], compared.named[0].rule, "others")
+    return finding, _split(np.zeros((len(rows), 1)), problem.take(rows), common, groups)
 
 
 def _split(features, problem, common, groups=None):
     """Two regions of each level set: of given groups, or learned on one half of the samples."""
-    how: dict[str, Any] = {"partitioner": "stump", "n_bins": N_LEVEL_SETS, "n_permutations": 0}
-    estimator = GroupingLossEstimator(method="partition", **how, **common)
+    estimator = GroupingLossEstimator(
+        method="partition", partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
+    )
     try:
         with noted():
             estimator.fit(features, problem, regions=groups)
     except ValueError:  # too few samples for level sets
         return None
-    plain = [replace(one, rule=one.rule.removeprefix("region ")) for one in estimator.regions_]
-    estimator.regions_ = estimator.regions_ if groups is None else plain
+    if groups is not None:
+        estimator.regions_ = [
+            replace(region, rule=region.rule.removeprefix("region "))
+            for region in estimator.regions_
+        ]
     return estimator
 
 
-def _some_rows(problem, common):
+def _some_rows(problem, random_state):
     """The rows for a model: all, or a random part of many."""
     n_samples = len(problem.weight)
     if n_samples <= MOST_ROWS:
         return np.arange(n_samples)
-    rng = np.random.RandomState(common["random_state"])
+    rng = np.random.RandomState(random_state)
     return np.sort(rng.choice(n_samples, MOST_ROWS, replace=False))
 
 
-def _correction_gain(problem, values, common):
+def _correction_gain(problem, values, confidence_level, random_state):
     """Held-out gain of the Brier score by the features, beyond recalibration."""
-    rows = _some_rows(problem, common)
+    rows = _some_rows(problem, random_state)
     forecast, target = problem.forecast[rows], problem.target[rows]
     if forecast.shape[1] > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
-    run = {key: common[key] for key in ("confidence_level", "random_state")}
-    correction, label = GroupRecalibrator(loss="brier", labels=[0, 1], **run), target[:, 1]
+    correction = GroupRecalibrator(
+        loss="brier",
+        labels=[0, 1],
+        confidence_level=confidence_level,
+        random_state=random_state,
+    )
+    label, weight = target[:, 1].astype(int), problem.weight[rows]
     with noted():
-        correction.fit(forecast, label.astype(int), problem.weight[rows], features=values[rows])
+        correction.fit(forecast, label, weight, features=values[rows])
     return correction.feature_gain_
 
 
-def _rest(refinement, bound):
+def rest_of_loss(refinement: MeanInterval, bound: MeanInterval) -> MeanInterval:
     """The loss minus calibration and grouping; a grouping bound below zero counts as zero.
 
     The standard errors are added, which is conservative: their covariance is unknown.
     """
-    taken, high = max(bound.estimate, 0.0), max(bound.high, 0.0)
-    rest = refinement.estimate - taken
-    reach = refinement.high - refinement.estimate + high - taken
+    grouping, high = max(bound.estimate, 0.0), max(bound.high, 0.0)
+    estimate = refinement.estimate - grouping
+    reach = refinement.high - refinement.estimate + high - grouping
     error = refinement.standard_error + bound.standard_error
-    return MeanInterval(rest, rest - reach, rest + reach, error)
+    return MeanInterval(estimate, estimate - reach, estimate + reach, error)
+
+
+# --- Sentences on groups --------------------------------------------------------------------------
+
+
+def sentence_on_groups(findings: Findings, most: int = GROUPS_IN_VERDICT) -> str:
+    """The sentence of the verdict on groups with equal scores, with at most so many names."""
+    grouping, named = findings.grouping, findings.named_groups
+    if not grouping.n_tried:
+        note = grouping.note or "each has too few samples or too few labels of one kind."
+        return f"Groups were not compared: {note.removeprefix('Groups were not compared: ')}"
+    if named:
+        differences = [_difference_of_group(findings, group) for group in named[:most]]
+        if len(named) > most:
+            differences.append(f"{len(named) - most} more in the details")
+        return f"Groups with equal scores differ: {'; '.join(differences)}. {_remedy(findings)}"
+    if grouping.detected:
+        return (
+            f"Samples with equal scores differ (grouping loss at least "
+            f"{number(grouping.grouping_loss.low)}), but no simple group explains it. "
+            f"{_remedy(findings)}"
+        )
+    missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
+    if least is not None:
+        missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
+    # Another sentence is about the groups that the user named.
+    which = "No other group" if findings.named_by_user_differ else "No group"
+    return f"{which} was found that differs from others with equal scores; {missed}."
+
+
+def _difference_of_group(findings, group):
+    """One group: observed against expected at equal scores."""
+    observed, expected = rates(group.observed, group.expected)
+    rule = shorten(group.rule)
+    return f"where {rule}, {findings.observed_name} {observed}, {expected} expected"
+
+
+def _remedy(findings):
+    """What the features would save beyond recalibration, where that is significant."""
+    if not findings.grouping.corrects:
+        return "Recalibration cannot remove this; a better model may."
+    (before,) = numbers(findings.confidence.terms.loss)
+    return (
+        "Recalibration cannot remove this; a better model can save "
+        f"{interval(findings.grouping.correction)} of the Brier score{findings.of_confidence} "
+        f"{before}."
+    )
+
+
+def bounds_by_features(grouping: GroupingFinding) -> list[str]:
+    """The lower bound of the grouping loss and the gain by the features, for the details."""
+    if grouping.grouping_loss is None:
+        return []
+    bound = "grouping loss not detected"
+    if not says_nothing(grouping.grouping_loss):
+        bound = f"grouping loss at least {nonnegative(grouping.grouping_loss)}"
+    bounds = [
+        f"A model of score and features, against the score alone, on {grouping.n_measured:,} "
+        f"samples: {bound}, {pvalue(grouping.pvalue)}."
+    ]
+    if grouping.correction is not None:
+        gain = "no significant gain on held-out samples"
+        if grouping.corrects:
+            gain = f"saves {interval(grouping.correction)} of the held-out Brier score"
+        bounds.append(
+            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
+            "score alone."
+        )
+    return bounds
+
+
+def sentence_on_named_groups(findings: Findings) -> str:
+    """Which groups that the user names differ from their predictions, and which at equal scores."""
+    groups, note = findings.by.groups, findings.by.note
+    n_groups = len(groups)
+    off = [group for group in groups if group.detected]
+    beyond = [group for group in groups if group.equal_scores_detected]
+    if not off and not beyond:
+        largest = max(max(-one.difference.low, one.difference.high) for one in groups)
+        return (
+            f"No difference was found in the {n_groups} groups that you named; differences of "
+            f"{points(largest)} are not excluded.{f' {MARGINS}' if MARGINS in note else ''}"
+        )
+    averages = ""
+    if off:
+        verb = "differs from its" if len(off) == 1 else "differ from their"
+        who = f"Of the {n_groups} groups that you named, {len(off)}"
+        if len(off) == n_groups > 1:
+            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
+        listed = _listed(off, partial(_averages_of_group, findings), "; ")
+        averages = f"{who} {verb} mean prediction: {listed}. "
+    if not beyond:
+        return f"{averages}None was found to differ from all samples with equal scores."
+    differ = "At equal scores the two groups differ from each other"
+    if n_groups != 2:  # the difference of one of two is that of the other
+        names = _listed(beyond, attrgetter("name"), ", ")
+        verb = "differs" if len(beyond) == 1 else "differ"
+        differ = f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names})"
+    return f"{averages}{differ}: recalibration of the score alone cannot remove this."
+
+
+def _listed(groups, text, between):
+    """The groups of the smallest p-values, and how many more."""
+    first = sorted(groups, key=attrgetter("pvalue"))[:_GROUPS_LISTED]
+    texts = list(map(text, first))
+    if len(groups) > len(first):
+        texts.append(f"{len(groups) - len(first)} more in the details")
+    return between.join(texts)
+
+
+def _averages_of_group(findings, group):
+    observed, predicted = rates(group.observed, group.mean_predicted)
+    mean = "predicted" if findings.n_classes == 2 else "mean confidence"
+    return f"{group.name}, {findings.observed_name} {observed}, {mean} {predicted}"

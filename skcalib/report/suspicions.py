@@ -1,4 +1,4 @@
-"""Signs of an invalid input, checked before anything else.
+"""Signs of an invalid input, checked before anything else, with the sentence about each.
 
 Each check names one kind of mistake. A check that compares two readings of the input requires a
 difference of the Brier score of many standard errors, so that sampling noise does not trigger it.
@@ -15,9 +15,11 @@ from scipy.sparse import issparse
 from scipy.special import logit
 from scipy.stats import poisson
 
+from skcalib._util.formatting import rates
 from skcalib._util.types import MatrixLike
 from skcalib.data.notions import TopLabel
 from skcalib.data.table_columns import as_cells
+from skcalib.report.findings import class_name, first_classes
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import concordance_interval, mean_interval, rate_interval
 
@@ -49,32 +51,30 @@ _FACTOR, _LEAST_FACTOR, _SLOPE, _BY_SHIFT = 4.0, 2.5, 0.15, 0.9
 
 @dataclass(frozen=True)
 class Suspicion:
-    """One kind of mistake, with the numbers for its sentence.
+    """One kind of mistake: the sentence about it, and what it means for the verdict.
 
     ``kind`` is "other_class", "column_order", "percent_scale", "label_order", "absent_class",
     "repeated_rows", "unrelated_labels", "one_class", "constant", "hard_predictions",
-    "every_label_right", "infinite_log_loss", "balanced_training" or "decision_values".
+    "every_label_right", "infinite_log_loss", "balanced_training" or "decision_values". A
+    ``headline`` is that of a verdict which only asks to check the input. With ``stops_advice`` the
+    input must be corrected before recalibration. ``names`` are classes or words of the sentence.
     """
 
     kind: str
-    before: float = 0.0
-    after: float = 0.0
+    sentence: str
     names: tuple = ()
+    headline: str = ""
+    stops_advice: bool = False
 
     @property
     def invalidates(self) -> bool:
         """True if the probabilities or the samples are probably not what they should be."""
-        return self.kind in INVALID
+        return bool(self.headline)
 
     @property
     def comes_before_advice(self) -> bool:
         """True if the input must be corrected before recalibration."""
-        return self.invalidates or self.kind in ("hard_predictions", "unrelated_labels")
-
-
-#: Kinds with which the verdict is only that the input must be checked.
-INVALID = ("other_class", "column_order", "percent_scale", "label_order", "absent_class",
-           "repeated_rows")  # fmt: skip
+        return self.invalidates or self.stops_advice
 
 
 def find_suspicions(
@@ -89,40 +89,58 @@ def find_suspicions(
     `features` tell rows with equal forecasts apart, `logistic` and `gains` show a constant factor
     of the odds, and `decision_values` says that the forecasts are transformed decision values.
     """
-    checks = (
-        _other_order,
-        _percent_scale,
-        _label_order,
-        _absent_class,
-        lambda problem: _repeated_rows(problem, features),
-        _one_class,
-        _constant,
-        _hard_predictions,
-        _every_label_right,
-        _infinite_log_loss,
-        lambda problem: _balanced_training(problem, logistic, gains),
-        lambda problem: Suspicion("decision_values") if decision_values else None,
+    suspicions = (
+        _other_class(problem) if problem.forecast.shape[1] == 2 else _column_order(problem),
+        _percent_scale(problem),
+        _label_order(problem),
+        _absent_class(problem),
+        _repeated_rows(problem, features),
+        _one_class(problem),
+        _constant(problem),
+        _hard_predictions(problem),
+        _every_label_right(problem),
+        _infinite_log_loss(problem),
+        _balanced_training(problem, logistic, gains),
+        _DECISION_VALUES if decision_values else None,
     )
-    found = (check(problem) for check in checks)
-    return tuple(one for one in found if one is not None)
+    return tuple(suspicion for suspicion in suspicions if suspicion is not None)
 
 
-def _other_order(problem):
-    """Check whether another assignment of columns to classes fits much better.
+_DECISION_VALUES = Suspicion(
+    "decision_values",
+    "The scores are decision values, divided by their spread unless they are log odds, and passed "
+    "through the logistic function: without probabilities their size has no meaning.",
+)
 
-    The best of all orders fits any labels. So for several classes it is chosen on one half of the
-    samples, and on the other half it must lower the Brier score and follow the labels more closely.
+
+def _other_class(problem):
+    """Check whether the forecasts fit much better as probabilities of the other of two classes."""
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
+    if _is_one_class(problem):
+        return None
+    swapped = forecast[:, ::-1]
+    gain = weighted_mean(((forecast - target) ** 2 - (swapped - target) ** 2).sum(axis=1), weight)
+    if gain <= 0 or _ranking(problem, problem.outcome).high >= 0.5:
+        return None
+    accuracies = rates(*(_accuracy(f, target, weight) for f in (forecast, swapped)))
+    return Suspicion(
+        "other_class",
+        "Read as probabilities of the other class they fit much better: accuracy "
+        f"{accuracies[1]} instead of {accuracies[0]}.",
+        headline="Check the labels: the forecasts fit the other class.",
+    )
+
+
+def _column_order(problem):
+    """Check whether another assignment of columns to several classes fits much better.
+
+    The best of all orders fits any labels. So it is chosen on one half of the samples, and on the
+    other half it must lower the Brier score and follow the labels more closely.
     """
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     n_classes = forecast.shape[1]
     if n_classes > _MOST_CLASSES or _is_one_class(problem):
         return None
-    if n_classes == 2:
-        other = forecast[:, ::-1]
-        gain = weighted_mean(((forecast - target) ** 2 - (other - target) ** 2).sum(axis=1), weight)
-        if gain <= 0 or _ranking(problem, problem.outcome).high >= 0.5:
-            return None
-        return Suspicion("other_class", *(_accuracy(f, target, weight) for f in (forecast, other)))
     every = np.ones(len(weight), dtype=bool)
     half = np.arange(len(weight)) % 2 == 0 if problem.cluster is None else problem.cluster % 2 == 0
     first, second = _best_order(problem, half), _best_order(problem, ~half)
@@ -130,15 +148,23 @@ def _other_order(problem):
     moved = np.flatnonzero(moved & (first != np.arange(n_classes)))
     if moved.size == 0:
         return None
-    other = np.where(half[:, None], forecast[:, second], forecast[:, first])
-    lower = ((forecast - target) ** 2 - (other - target) ** 2).sum(axis=1)
-    closer = ((target - weighted_mean(target, weight)) * (other - forecast)).sum(axis=1)
+    ordered = np.where(half[:, None], forecast[:, second], forecast[:, first])
+    lower = ((forecast - target) ** 2 - (ordered - target) ** 2).sum(axis=1)
+    closer = ((target - weighted_mean(target, weight)) * (ordered - forecast)).sum(axis=1)
     if not (_is_clear(lower, problem) and _is_clear(closer, problem)):
         return None
-    before, after = (_accuracy(f, target, weight) for f in (forecast, other))
+    before, after = (_accuracy(f, target, weight) for f in (forecast, ordered))
     if after < before + _ADDED_ACCURACY:
         return None
-    return Suspicion("column_order", before, after, tuple(str(problem.classes[k]) for k in moved))
+    names = tuple(str(problem.classes[k]) for k in moved)
+    shown = rates(before, after)
+    return Suspicion(
+        "column_order",
+        f"With another order of the columns ({first_classes(names)}): accuracy {shown[1]} instead "
+        f"of {shown[0]}.",
+        names,
+        headline="Check the columns: the forecasts fit another order of the classes.",
+    )
 
 
 def _best_order(problem, rows):
@@ -147,13 +173,20 @@ def _best_order(problem, rows):
     return linear_sum_assignment(-problem.target[rows].T @ forecast)[1]
 
 
+def _accuracy(forecast, target, weight):
+    right = forecast.argmax(axis=1) == target.argmax(axis=1)
+    return float(weighted_mean(right.astype(float), weight))
+
+
 def _ranking(problem, column, level=_RANKING_LEVEL):
     """Interval of the AUC, or for several classes of the accuracy, with these labels (n,)."""
-    rows = problem.weight, level, problem.square, problem.cluster
+    rows = {"square": problem.square, "cluster": problem.cluster}
+    score = problem.forecast[:, 1]
     if problem.forecast.shape[1] == 2:
-        return concordance_interval((column == 1).astype(float), problem.forecast[:, 1], *rows)
+        event = (column == 1).astype(float)
+        return concordance_interval(event, score, problem.weight, level, **rows)
     right = (problem.forecast.argmax(axis=1) == column).astype(float)
-    return rate_interval(right, *rows)
+    return rate_interval(right, problem.weight, level, **rows)
 
 
 def _label_order(problem):
@@ -166,11 +199,11 @@ def _label_order(problem):
     if problem.count is not None or _is_one_class(problem):
         return None
     forecast, weight, column = problem.forecast, problem.weight, problem.outcome
-    what, chance = "AUC", 0.5
+    measure, chance = "AUC", 0.5
     if forecast.shape[1] == 2:
         claimed = _claimed_concordance(forecast[:, 1], weight)
     else:
-        what = "accuracy"
+        measure = "accuracy"
         top = np.bincount(forecast.argmax(axis=1), weight, forecast.shape[1]) / weight.sum()
         chance = float(top @ weighted_mean(problem.target, weight))
         claimed = float(weighted_mean(forecast.max(axis=1), weight))
@@ -180,25 +213,39 @@ def _label_order(problem):
     seen = _ranking(problem, column)
     if not seen.low <= chance <= seen.high < middle:
         return None
-    steps = {"up": -1, "down": 1}
-    moved = {f"moved {how} by one row": np.roll(column, step) for how, step in steps.items()}
-    for how, other in {"in reverse": column[::-1], **moved}.items():
-        again = _ranking(problem, other)
-        if again.low > chance and again.estimate > middle:
-            return Suspicion("label_order", seen.estimate, again.estimate, (how, what))
-    for how, values in {"labels": column, "forecasts": forecast[:, 1]}.items():
+    headline = "Check the order: labels and forecasts are not in the same one."
+    orders = {
+        "in reverse": column[::-1],
+        "moved up by one row": np.roll(column, -1),
+        "moved down by one row": np.roll(column, 1),
+    }
+    for order, labels in orders.items():
+        ranking = _ranking(problem, labels)
+        if ranking.low > chance and ranking.estimate > middle:
+            sentence = (
+                f"With the labels {order} the {measure} is {ranking.estimate:.2f} instead of "
+                f"{seen.estimate:.2f}."
+            )
+            return Suspicion("label_order", sentence, (order, measure), headline)
+    sentence = (
+        f" {measure} is {seen.estimate:.2f}, where such forecasts claim {claimed:.2f}: are the "
+        "labels in another order than the forecasts"
+    )
+    for side, values in {"labels": column, "forecasts": forecast[:, 1]}.items():
         step = np.diff(values)
         if (step >= 0).all() or (step <= 0).all():
-            return Suspicion("label_order", seen.estimate, claimed, (how, what))
+            sentence = f"The {side} are sorted, and the{sentence}?"
+            return Suspicion("label_order", sentence, (side, measure), headline)
     if _ranking(problem, column, _UNRELATED_LEVEL).low > chance:
         return None
-    return Suspicion("unrelated_labels", seen.estimate, claimed, ("", what))
+    sentence = f"The{sentence}, or was the model fitted to noise?"
+    return Suspicion("unrelated_labels", sentence, ("", measure), stops_advice=True)
 
 
 def _claimed_concordance(score, weight):
     """Expected AUC of calibrated scores: ties count one half."""
     at = np.unique(score, return_inverse=True)[1]
-    events, others = (np.bincount(at, weight * one) for one in (score, 1 - score))
+    events, others = (np.bincount(at, weight * share) for share in (score, 1 - score))
     below = np.cumsum(others) - others / 2
     pairs = events.sum() * others.sum()
     return float(events @ below / pairs) if pairs > 0 else 0.5
@@ -213,9 +260,17 @@ def _absent_class(problem):
     with np.errstate(divide="ignore"):
         chance = np.exp(count @ np.log1p(-problem.forecast))
     named = np.flatnonzero(absent & (chance * absent.sum() < _IMPROBABLE))
-    expected = count @ problem.forecast[:, named].sum(axis=1)
+    if named.size == 0:
+        return None
     names = tuple(str(problem.classes[k]) for k in named)
-    return Suspicion("absent_class", float(expected), names=names) if names else None
+    expected = float(count @ problem.forecast[:, named].sum(axis=1))
+    return Suspicion(
+        "absent_class",
+        f"No sample is of {first_classes(names)}, but about {expected:,.0f} were expected: were "
+        "they left out? Nothing can be said about the probability of a class without samples.",
+        names,
+        headline="Check the test set: a class has no samples.",
+    )
 
 
 def _repeated_rows(problem, features):
@@ -252,13 +307,19 @@ def _repeated_rows(problem, features):
     mixed = len(np.unique(_together(row, right))) - len(size)
     if mixed > expected / 5 or poisson.cdf(mixed, expected) > _IMPROBABLE:
         return None
-    return Suspicion("repeated_rows", float(distinct), float(len(column)))
+    return Suspicion(
+        "repeated_rows",
+        f"Only {distinct:,.0f} of {len(column):,.0f} rows are distinct: all intervals and p-values "
+        "are too small. Drop the repeated rows, or pass groups= with one value for each distinct "
+        "row.",
+        headline="Check the rows: many are given several times.",
+    )
 
 
 def _together(codes, values):
     """Codes (n,) of pairs of a code and a value, from 0."""
-    own = np.unique(values, return_inverse=True)[1].ravel()
-    return np.unique(codes * (own.max() + 1) + own, return_inverse=True)[1]
+    value_codes = np.unique(values, return_inverse=True)[1].ravel()
+    return np.unique(codes * (value_codes.max() + 1) + value_codes, return_inverse=True)[1]
 
 
 def _balanced_training(problem, logistic, gains):
@@ -266,7 +327,7 @@ def _balanced_training(problem, logistic, gains):
     if logistic is None or gains is None or problem.forecast.shape[1] > 2:
         return None
     shift, slope = logistic.shift, logistic.slope
-    means = (weighted_mean(one[:, 1], problem.weight) for one in (problem.forecast, problem.target))
+    means = (weighted_mean(p[:, 1], problem.weight) for p in (problem.forecast, problem.target))
     predicted, observed = np.abs(logit([*means]))
     least = np.sign(shift.low * shift.high) * min(abs(shift.low), abs(shift.high))
     large = abs(shift.estimate) >= np.log(_FACTOR) and least >= np.log(_LEAST_FACTOR)
@@ -274,8 +335,14 @@ def _balanced_training(problem, logistic, gains):
     towards_half, alone = predicted < observed < np.inf, gains.shift >= _BY_SHIFT * gains.whole
     if not (large and straight and towards_half and alone):
         return None
-    word = "high" if shift.estimate < 0 else "low"
-    return Suspicion("balanced_training", float(np.exp(abs(shift.estimate))), names=(word,))
+    side = "high" if shift.estimate < 0 else "low"
+    factor = float(f"{float(np.exp(abs(shift.estimate))):.2g}")
+    return Suspicion(
+        "balanced_training",
+        f"The odds are about {factor:,g} times too {side} in all ranges: was the model trained on "
+        "balanced data? LabelShiftRecalibrator corrects this.",
+        (side,),
+    )
 
 
 def _percent_scale(problem):
@@ -284,38 +351,57 @@ def _percent_scale(problem):
     if problem.forecast.shape[1] > 2 or not 0 < score.max() <= 0.0101:
         return None
     gain = (score - y) ** 2 - (np.minimum(100 * score, 1.0) - y) ** 2
-    return Suspicion("percent_scale", float(score.max())) if _is_clear(gain, problem) else None
+    if not _is_clear(gain, problem):
+        return None
+    return Suspicion(
+        "percent_scale",
+        f"No score exceeds {score.max():.3g}: were they divided by 100?",
+        headline="Check the scale: the forecasts fit better times 100.",
+    )
 
 
 def _one_class(problem):
     if not _is_one_class(problem):
         return None
-    label = problem.classes[problem.target[0].argmax()]
-    return Suspicion("one_class", names=(str(label),))
+    name = str(problem.classes[problem.target[0].argmax()])
+    sentence = f"All labels belong to one class ({class_name(name)}): only the mean can be checked."
+    return Suspicion("one_class", sentence, (name,))
 
 
 def _constant(problem):
     if problem.n_samples < 2 or np.ptp(problem.forecast, axis=0).max() > 0:
         return None
-    return Suspicion("constant", float(problem.forecast[0, -1]))
+    (rate,) = rates(float(problem.forecast[0, -1]))
+    return Suspicion(
+        "constant", f"All forecasts are equal ({rate}): they do not distinguish samples."
+    )
 
 
 def _hard_predictions(problem):
-    hard = np.isin(problem.forecast, (0.0, 1.0)).all()
-    return Suspicion("hard_predictions") if hard else None
+    if not np.isin(problem.forecast, (0.0, 1.0)).all():
+        return None
+    sentence = "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes."
+    return Suspicion("hard_predictions", sentence, stops_advice=True)
 
 
 def _every_label_right(problem):
-    if _is_one_class(problem) or problem.n_samples < _MANY_RIGHT:
-        return None
     right = problem.forecast.argmax(axis=1) == problem.target.argmax(axis=1)
-    return Suspicion("every_label_right") if right.all() else None
+    if _is_one_class(problem) or problem.n_samples < _MANY_RIGHT or not right.all():
+        return None
+    return Suspicion(
+        "every_label_right",
+        "Every prediction is right: if these are training data, use held-out samples.",
+    )
 
 
 def _infinite_log_loss(problem):
     wrong = ((problem.target == 1) & (problem.forecast == 0)).any(axis=1)
     impossible = problem.take(wrong).n_samples
-    return Suspicion("infinite_log_loss", float(impossible)) if impossible else None
+    if not impossible:
+        return None
+    labels = "label was" if impossible == 1 else "labels were"
+    sentence = f"The log loss is infinite: {impossible:,.0f} {labels} given probability 0."
+    return Suspicion("infinite_log_loss", sentence)
 
 
 def _is_one_class(problem):
@@ -323,10 +409,5 @@ def _is_one_class(problem):
 
 
 def _is_clear(gain, problem):
-    found = mean_interval(gain, problem.weight, square=problem.square, cluster=problem.cluster)
-    return found.estimate > _CLEARLY * found.standard_error and found.estimate > 0
-
-
-def _accuracy(forecast, target, weight):
-    right = forecast.argmax(axis=1) == target.argmax(axis=1)
-    return float(weighted_mean(right.astype(float), weight))
+    mean = mean_interval(gain, problem.weight, square=problem.square, cluster=problem.cluster)
+    return mean.estimate > _CLEARLY * mean.standard_error and mean.estimate > 0

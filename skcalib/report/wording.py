@@ -1,93 +1,45 @@
-"""All sentences of a report, derived from its findings.
+"""The verdict of a report and that of a comparison: a headline, and sentences.
 
-The headline, the sentences and the advice use the same decisions (`Findings.direction`,
+Headline, sentences and advice use the same decisions (`Findings.direction`,
 `Findings.miscalibrated`, `Findings.advice`, `Findings.named_groups`), so they cannot contradict
-each other.
+each other. What a suspicion, a direction, groups and advice say stands where they are found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from skcalib._util.formatting import (
-    interval,
-    nonnegative,
-    number,
-    numbers,
-    percent,
-    points,
-    points_between,
-    pvalue,
-    rate_interval,
-    rates,
-    says_nothing,
-)
-from skcalib.grouping._named_groups import MARGINS
-from skcalib.report.decision import decision_advice
+from skcalib._util.formatting import interval, percent, points, points_between, rates
+from skcalib.report.advice import advice_on_decisions, advice_on_maps, ties_of
+from skcalib.report.direction import DIRECTIONS
 from skcalib.report.findings import (
-    FEWEST_LABELS,
-    TEST_LEVEL,
-    BrierChange,
-    Confusion,
+    HIGHER_IS_BETTER,
+    ROUNDING,
+    Compared,
     Findings,
-    Reported,
-    versions,
+    event_name,
 )
-from skcalib.report.subgroups import worst_places
-
-if TYPE_CHECKING:
-    from skcalib.grouping import GroupDifference
-    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
+from skcalib.report.subgroups import (
+    GROUPS_IN_VERDICT,
+    sentence_on_groups,
+    sentence_on_named_groups,
+)
 from skcalib.stats.means import MeanInterval
 
-LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
-NOTION_NAMES = {
-    "canonical": "all classes",
-    "top_label": "top label",
-    "classwise": "mean over classes",
-}
-RECALIBRATOR_NAMES = {
-    "TemperatureScaling": "temperature scaling",
-    "InterceptRecalibrator": "a shift of the log odds",
-    "PlattScaling": "Platt scaling",
-    "BetaCalibration": "beta calibration",
-    "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
-    "VectorScaling": "vector scaling",
-    "ModelAverageScaling": "model averaging",
-    "LabelNoiseScaling": "label noise scaling",
-    "QuadraticScaling": "quadratic scaling",
-    "SplineScaling": "spline scaling",
-    "MatrixScaling": "matrix scaling",
-    "VennAbersRecalibrator": "Venn-Abers predictors",
-    "IsotonicRecalibrator": "isotonic regression",
-    "StackedRecalibrator": "a mixture of maps",
-}
-#: Most ranges, classes or groups named in a sentence or a list.
-N_NAMED = 3
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
-_GROUPS_IN_VERDICT = 2
-_IN_VERDICT = 3  # most groups that the user names in a sentence
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
-_LARGE_GAIN = 0.5  # share of the log loss
-_LONGEST_NAME = 60
-
-
-# --- The verdict -------------------------------------------------------------------------------
+_UNIT = "percentage points, root mean square"
 
 
 def headline(findings: Findings) -> str:
     """The verdict in one line."""
     if findings.input_is_suspect:
-        return _SUSPECT_HEADLINES[_first_invalid(findings).kind]
-    if findings.direction is None:
-        if findings.groups_differ:
-            return "No evidence of miscalibration, but groups with equal scores differ."
-        return "No evidence of miscalibration."
-    return _HEADLINES[findings.direction](findings)
+        return next(s.headline for s in findings.suspicions if s.invalidates)
+    if findings.direction is not None:
+        return DIRECTIONS[findings.direction].headline(findings)
+    but = ", but groups with equal scores differ" if findings.groups_differ else ""
+    return f"No evidence of miscalibration{but}."
 
 
 def sentences(findings: Findings) -> list[str]:
@@ -95,221 +47,53 @@ def sentences(findings: Findings) -> list[str]:
 
     It names fewer groups where it would have more than `MOST_WORDS` words.
     """
-    by = findings.by
-    before = [
-        *suspicions(findings),
-        *sizes(findings),
-        advice(findings),
-        *([] if findings.decision is None else decision_advice(findings.decision)),
-    ]
-    after = [] if by is None else named_group_sentences(by, findings.n_classes)
-    for most in range(_GROUPS_IN_VERDICT, 0, -1):
-        middle = [] if findings.grouping is None else groups(findings, most)
-        said = [*before, *middle, *after]
-        if len(" ".join([headline(findings), *said]).split()) <= MOST_WORDS:
+    before = [suspicion.sentence for suspicion in findings.suspicions]
+    before += [*sizes(findings), advice_on_maps(findings)]
+    if findings.decision is not None:
+        before.append(advice_on_decisions(findings.decision))
+    after = [] if findings.by is None else [sentence_on_named_groups(findings)]
+    for most in range(GROUPS_IN_VERDICT, 0, -1):
+        middle = [] if findings.grouping is None else [sentence_on_groups(findings, most)]
+        verdict = [*before, *middle, *after]
+        if len(" ".join([headline(findings), *verdict]).split()) <= MOST_WORDS:
             break
-    return said
-
-
-def sizes(findings: Findings) -> list[str]:
-    """How large the error is, and the averages: a page shows them as tiles."""
-    size = f"{typical_error(findings)}." if findings.miscalibrated else missed(findings)
-    return [*([] if findings.input_is_suspect else [size]), _averages(findings)]
+    return verdict
 
 
 def short_verdict(findings: Findings) -> str:
     """The direction in a few words, for a table."""
     if findings.input_is_suspect:
         return "check the input"
-    return _SHORT[findings.direction]
+    if findings.direction is None:
+        return "none detected"
+    return DIRECTIONS[findings.direction].words
 
 
-def _first_invalid(findings):
-    return next(one for one in findings.suspicions if one.invalidates)
-
-
-_SUSPECT_HEADLINES = {
-    "other_class": "Check the labels: the forecasts fit the other class.",
-    "column_order": "Check the columns: the forecasts fit another order of the classes.",
-    "percent_scale": "Check the scale: the forecasts fit better times 100.",
-    "label_order": "Check the order: labels and forecasts are not in the same one.",
-    "absent_class": "Check the test set: a class has no samples.",
-    "repeated_rows": "Check the rows: many are given several times.",
-}
-_SHORT = {
-    None: "none detected",
-    "too_high": "too high",
-    "too_low": "too low",
-    "too_extreme": "over-confident",
-    "too_moderate": "under-confident",
-    "class_shift": "class frequencies",
-    "confused": "confused classes",
-    "uneven": "uneven",
-}
-
-
-def _shifted(word):
-    def say(findings):
-        predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-        more = f", and more so the {findings.more_where} they are" if findings.more_where else ""
-        return f"Predictions are {word}{more}: mean {predicted}, observed {observed}."
-
-    return say
-
-
-def _class_shift(findings):
-    off = [place for place in findings.places if place.kind == "class" and findings.is_off(place)]
-    off.sort(key=lambda place: -place.squared_gap)
-    often = [place for place in off if place.too_high]
-    word, named = ("often", often) if often else ("rarely", off)
-    return f"Some classes are predicted too {word}: {_some(place.label for place in named)}."
-
-
-def _uneven(findings):
-    off = worst_places(findings.places, "scores", len(findings.places))
-    what = score_name(findings)
-    parts = []
-    for too_high, word in ((True, "too high"), (False, "too low")):
-        place = next((place for place in off if place.too_high is too_high), None)
-        if place is not None:
-            parts.append(f"{word} where {'it' if parts else f'the {what}'} is {place.label}")
-    if not parts and any(one.kind == "infinite_log_loss" for one in findings.suspicions):
-        return "Miscalibrated: some labels were given probability 0."
-    if not parts:
-        return f"Miscalibrated, but no single range of the {what} is clearly off."
-    return f"Miscalibrated, unevenly: {', '.join(parts)}."
-
-
-def _confused(findings):
-    return f"Some classes are confused: {confusion(findings.confusions[0])}."
-
-
-def confusion(one: Confusion) -> str:
-    """Where a class is more frequent than predicted, and how frequent, as part of a sentence."""
-    predicted, other = class_name(one.predicted), class_name(one.other)
-    score, observed = rates(one.mean_score, one.observed.estimate)
-    where = f"where {predicted} is predicted"
-    if one.at_least > 0:
-        where += f" with at least {rates(one.at_least)[0]}"
-    return f"{where}, {other} is true in {observed} of the samples, predicted {score}"
-
-
-_HEADLINES = {
-    "too_high": _shifted("too high"),
-    "too_low": _shifted("too low"),
-    "too_extreme": lambda findings: "Over-confident: predictions are too extreme.",
-    "too_moderate": lambda findings: "Under-confident: predictions are not extreme enough.",
-    "class_shift": _class_shift,
-    "confused": _confused,
-    "uneven": _uneven,
-}
-
-
-def suspicions(findings: Findings) -> list[str]:
-    """A sentence for each suspicion."""
-    return [_SUSPICIONS[one.kind](one) for one in findings.suspicions]
-
-
-def _accuracies(one):
-    before, after = rates(one.before, one.after)
-    return f"accuracy {after} instead of {before}"
-
-
-def _column_order(one):
-    return f"With another order of the columns ({_some(one.names)}): {_accuracies(one)}."
-
-
-def _some(labels):
-    """The first classes of a list, and how many more."""
-    names = list(map(class_name, labels))
-    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
-    return ", ".join(names[:N_NAMED]) + more
-
-
-def _label_order(one):
-    (how, what), before, after = one.names, f"{one.before:.2f}", f"{one.after:.2f}"
-    if how not in ("", "labels", "forecasts"):
-        return f"With the labels {how} the {what} is {after} instead of {before}."
-    start = f"The {how} are sorted, and the" if how else "The"
-    noise = "" if how else ", or was the model fitted to noise"
-    return (
-        f"{start} {what} is {before}, where such forecasts claim {after}: are the labels in "
-        f"another order than the forecasts{noise}?"
+def sizes(findings: Findings) -> list[str]:
+    """How large the error is, and the averages: a page shows them as tiles."""
+    averages = _averages(findings)
+    if findings.input_is_suspect:
+        return [averages]
+    if findings.miscalibrated:
+        error, note = typical_error(findings)
+        return [f"Typical error{findings.of_confidence}: {error} ({note}).", averages]
+    missed = (
+        f"With {findings.n_samples:,} samples, errors{findings.of_confidence} of up to "
+        f"{points(findings.typical_error['high'])} could be missed ({_UNIT})."
     )
+    return [missed, averages]
 
 
-_SUSPICIONS = {
-    "absent_class": lambda one: (
-        f"No sample is of {_some(one.names)}, but about {one.before:,.0f} were expected: were "
-        "they left out? Nothing can be said about the probability of a class without samples."
-    ),
-    "label_order": _label_order,
-    "unrelated_labels": _label_order,
-    "repeated_rows": lambda one: (
-        f"Only {one.before:,.0f} of {one.after:,.0f} rows are distinct: all intervals and p-values "
-        "are too small. Drop the repeated rows, or pass groups= with one value for each distinct "
-        "row."
-    ),
-    "balanced_training": lambda one: (
-        f"The odds are about {float(f'{one.before:.2g}'):,g} times too {one.names[0]} in all "
-        "ranges: was the model trained on balanced data? LabelShiftRecalibrator corrects this."
-    ),
-    "decision_values": lambda one: (
-        "The scores are decision values, divided by their spread unless they are log odds, and "
-        "passed through the logistic function: without probabilities their size has no meaning."
-    ),
-    "other_class": lambda one: (
-        f"Read as probabilities of the other class they fit much better: {_accuracies(one)}."
-    ),
-    "column_order": _column_order,
-    "percent_scale": lambda one: f"No score exceeds {one.before:.3g}: were they divided by 100?",
-    "one_class": lambda one: (
-        f"All labels belong to one class ({class_name(one.names[0])}): "
-        "only the mean can be checked."
-    ),
-    "constant": lambda one: (
-        f"All forecasts are equal ({rates(one.before)[0]}): they do not distinguish samples."
-    ),
-    "hard_predictions": lambda one: (
-        "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes."
-    ),
-    "every_label_right": lambda one: (
-        "Every prediction is right: if these are training data, use held-out samples."
-    ),
-    "infinite_log_loss": lambda one: (
-        f"The log loss is infinite: {one.before:,.0f} "
-        f"{'label was' if one.before == 1 else 'labels were'} given probability 0."
-    ),
-}
-
-
-def missed(findings: Findings) -> str:
-    """The upper limit of errors that were not detected."""
-    of = "" if findings.n_classes == 2 else " of the confidence"
-    most = f"of up to {points(findings.typical_error['high'])}"
-    return f"With {findings.n_samples:,} samples, errors{of} {most} could be missed ({_RMS})."
-
-
-_RMS = "percentage points, root mean square"
-
-
-def typical_error(findings: Findings) -> str:
-    """The root mean square error in points, with its interval."""
-    what = "Typical error" if findings.n_classes == 2 else "Typical error of the confidence"
-    found, note = typical_parts(findings)
-    return f"{what}: {found} ({note})"
-
-
-def typical_parts(findings: Findings) -> tuple[str, str]:
-    """The typical error in points, and what it is with its interval."""
-    found, level = findings.typical_error, percent(findings.confidence_level)
+def typical_error(findings: Findings) -> tuple[str, str]:
+    """The root mean square error in points, and what it is with its interval."""
+    error, level = findings.typical_error, percent(findings.confidence_level)
     if findings.confidence.lower_bound:
-        least = max(found["low"], found["estimate"])
-        return f"at least {points(least)}", f"{_RMS}; more than the averaged maps can express"
-    if found["low"] == 0:
-        return f"up to {points(found['high'])}", f"{_RMS}; {level} upper limit"
-    ends = points_between(found["low"], found["high"])
-    return points(found["estimate"]), f"{_RMS}; {level} CI {ends}"
+        least = max(error["low"], error["estimate"])
+        return f"at least {points(least)}", f"{_UNIT}; more than the averaged maps can express"
+    if error["low"] == 0:
+        return f"up to {points(error['high'])}", f"{_UNIT}; {level} upper limit"
+    ends = points_between(error["low"], error["high"])
+    return points(error["estimate"]), f"{_UNIT}; {level} CI {ends}"
 
 
 def _averages(findings):
@@ -317,14 +101,10 @@ def _averages(findings):
     predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
     if findings.n_classes > 2:
         return f"Mean confidence {predicted}; accuracy {observed}."
-    event = event_name(findings)
-    ratio = _ratio(findings)
-    return f"Mean predicted probability of {event} {predicted}; observed {observed}{ratio}."
-
-
-def _ratio(findings):
     ratio = findings.observed_expected_ratio
-    return "" if ratio is None else f" ({observed_expected(ratio)})"
+    ratio = "" if ratio is None else f" ({observed_expected(ratio)})"
+    event = event_name(findings)
+    return f"Mean predicted probability of {event} {predicted}; observed {observed}{ratio}."
 
 
 def observed_expected(ratio: MeanInterval) -> str:
@@ -336,464 +116,176 @@ def observed_expected(ratio: MeanInterval) -> str:
     return f"O/E {estimate} [{low}, {high}]"
 
 
-def event_name(findings: Findings) -> str:
-    """The event as text: a numeric label is shown as "class 1"."""
-    return class_name(str(findings.event))
+def tone(findings: Findings) -> str:
+    """The colour of the verdict: no evidence from few samples is not shown as good.
 
-
-def class_name(label: str) -> str:
-    """A class in a sentence."""
-    label = class_label(label)
-    plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
-    return f"class {label}" if plain else label
-
-
-def class_label(label: str) -> str:
-    """A class in a table: "1" for the number 1.0, and a shortened name."""
-    whole = label.removesuffix(".0")
-    return whole if whole.lstrip("-").isdigit() else shorten(label)
-
-
-def shorten(name: str) -> str:
-    """A name, shortened if it is too long for a sentence."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
-
-
-def score_name(findings: Findings) -> str:
-    """The name of the score."""
-    return "score" if findings.n_classes == 2 else "confidence"
-
-
-# --- Advice ------------------------------------------------------------------------------------
-
-
-def advice(findings: Findings) -> str:
-    """The recommended map with both held-out losses, or why there is none."""
-    found = findings.advice
-    if found.recommended is None:
-        return _NO_ADVICE[found.reason](findings)
-    log = numbers(found.log_loss["before"], found.log_loss["after"])
-    brier = numbers(found.brier.before, found.brier.after)
-    order = " It is not monotone: some larger scores get smaller probabilities." * found.falls
-    return (
-        f"Recalibrate with {recalibrator_name(found.recommended)}: cross-validated log loss "
-        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}.{order}"
-    )
-
-
-def _few_labels(findings):
-    what = "labels of one class" if findings.n_classes == 2 else "right or wrong predictions"
-    return f"Fewer than {FEWEST_LABELS} {what} are too few to choose a recalibration map."
-
-
-def _no_gain(findings):
-    share, shown = findings.missed_gain, "no gain can be shown"
-    if findings.advice.reason == "no_gain":
-        shown = "no map lowers both log loss and Brier score reliably"
-    gain = f"a gain of up to {rates(share)[0]} of the log loss"
-    gain = gain if share < _LARGE_GAIN else "even a large gain"
-    return f"Recalibration is not recommended: with these samples {shown}; {gain} could be missed."
-
-
-_NO_ADVICE = {
-    "input": lambda findings: "Correct the input first; recalibration would conceal the mistake.",
-    "few_labels": _few_labels,
-    "separated": lambda findings: (
-        "The scores separate the labels completely, so these samples cannot determine a "
-        "recalibration map."
-    ),
-    "calibrated": _no_gain,
-    "no_gain": _no_gain,
-}
-
-
-def is_conclusive(findings: Findings) -> bool:
-    """Whether no large error could be missed, compared with the spread of the labels."""
-    rate = findings.observed_rate.estimate
-    return findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
-
-
-def recalibrator_name(name: str) -> str:
-    """The name of a map in a sentence."""
-    return RECALIBRATOR_NAMES.get(name, name)
-
-
-def in_code(findings: Findings, *, frozen: bool = False, decision_values: bool = False) -> str:
-    """One line of code that applies the recommended map.
-
-    The model is fitted again, out of fold; a frozen one needs samples that it was not fitted to.
+    Evidence is conclusive if no large error could be missed, compared with the spread of labels.
     """
-    how = ', response_method="decision_function"' if decision_values else ""
-    if frozen:
-        return f"RecalibratedClassifierCV(model, {_constructor(findings)}{how}).fit(X_new, y_new)"
-    parts = f"clone(model), {_constructor(findings)}, cv=5{how}"
-    return f"RecalibratedClassifierCV({parts}).fit(X_train, y_train)"
+    if findings.miscalibrated or findings.groups_differ or findings.suspicions:
+        return "bad"
+    rate = findings.observed_rate.estimate
+    conclusive = findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
+    return "good" if conclusive else "weak"
 
 
-def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
-    """The same for probabilities without their model."""
-    # Otherwise columns follow the sorted classes.
-    labels = [f"labels={list(classes)!r}"] if sorted(classes) != list(classes) else []
-    return f"{_constructor(findings, *labels)}.fit(y_proba, y_true).predict_proba(new_proba)"
+# --- The verdict of a comparison ------------------------------------------------------------------
 
 
-def in_code_sketch(findings: Findings) -> str:
-    """The same for a sketch."""
-    return f"{_constructor(findings)}.fit_sketch(sketch).predict_proba(new_proba)"
-
-
-def _constructor(findings, *options):
-    """The recommended recalibrator with its options, as code."""
-    name = findings.advice.recommended
-    strict = ["strict=True"] if name == "IsotonicRecalibrator" else []
-    return f"{name}({', '.join([*strict, *options])})"
-
-
-# --- Groups ------------------------------------------------------------------------------------
-
-
-def groups(findings: Findings, most: int = _GROUPS_IN_VERDICT) -> list[str]:
-    """The sentences of the verdict on groups with equal scores, with at most so many names."""
-    found = findings.grouping
-    named = findings.named_groups
-    if not found.n_tried:
-        note = found.note or "each has too few samples or too few labels of one kind."
-        return [f"Groups were not compared: {note.removeprefix('Groups were not compared: ')}"]
-    if named:
-        said = "; ".join(group_difference(findings, one) for one in named[:most])
-        rest = len(named) - most
-        more = f"; {rest} more in the details" if rest > 0 else ""
-        return [f"Groups with equal scores differ: {said}{more}. {better_model(findings)}"]
-    if found.detected:
-        least = number(found.grouping_loss.low)
-        return [
-            f"Samples with equal scores differ (grouping loss at least {least}), but no simple "
-            f"group explains it. {better_model(findings)}"
-        ]
-    missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
-    if least is not None:
-        missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
-    # Another sentence is about the groups that the user named.
-    differ = findings.by is not None and any(
-        one.equal_scores_detected for one in findings.by.groups
-    )
-    which = "No other group" if differ else "No group"
-    return [f"{which} was found that differs from others with equal scores; {missed}."]
-
-
-def better_model(findings: Findings) -> str:
-    """What the features would save beyond recalibration, where that is significant."""
-    found = findings.grouping
-    if not found.corrects:
-        return "Recalibration cannot remove this; a better model may."
-    score = "Brier score" if findings.n_classes == 2 else "Brier score of the confidence"
-    (before,) = numbers(findings.confidence.terms.loss)
-    return (
-        "Recalibration cannot remove this; a better model can save "
-        f"{interval(found.correction)} of the {score} {before}."
-    )
-
-
-def group_difference(findings: Findings, group: GroupDifference) -> str:
-    """One group: observed against expected at equal scores."""
-    observed, expected = rates(group.observed, group.expected)
-    what = "observed" if findings.n_classes == 2 else "accuracy"
-    return f"where {shorten(group.rule)}, {what} {observed}, {expected} expected"
-
-
-def grouping_bounds(findings: Findings) -> list[str]:
-    """The lower bound of the grouping loss and the gain by the features, for the details."""
-    found = findings.grouping
-    if found.grouping_loss is None:
-        return []
-    bound = "grouping loss not detected"
-    if not says_nothing(found.grouping_loss):
-        bound = f"grouping loss at least {nonnegative(found.grouping_loss)}"
-    said = [
-        f"A model of score and features, against the score alone, on {found.n_measured:,} "
-        f"samples: {bound}, {pvalue(found.pvalue)}."
-    ]
-    if found.correction is not None:
-        gain = "no significant gain on held-out samples"
-        if found.corrects:
-            gain = f"saves {interval(found.correction)} of the held-out Brier score"
-        said.append(
-            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
-            "score alone."
-        )
-    return said
-
-
-def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]:
-    """Which groups differ from their predictions, and which at equal scores."""
-    n_groups = len(found.groups)
-    off = [one for one in found.groups if one.detected]
-    beyond = [one for one in found.groups if one.equal_scores_detected]
-    if not off and not beyond:
-        most = points(max(max(-one.difference.low, one.difference.high) for one in found.groups))
-        none = f"No difference was found in the {n_groups} groups that you named"
-        unseen = f" {MARGINS}" if MARGINS in found.note else ""
-        return [f"{none}; differences of {most} are not excluded.{unseen}"]
-    said = []
-    if off:
-        verb = "differs from its" if len(off) == 1 else "differ from their"
-        listed = _listed(off, lambda one: _rates(one, n_classes), "; ")
-        who = f"Of the {n_groups} groups that you named, {len(off)}"
-        if len(off) == n_groups > 1:
-            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
-        said.append(f"{who} {verb} mean prediction: {listed}.")
-    if beyond and n_groups == 2:  # the difference of one is that of the other
-        said.append(
-            "At equal scores the two groups differ from each other: recalibration of the score "
-            "alone cannot remove this."
-        )
-    elif beyond:
-        verb = "differs" if len(beyond) == 1 else "differ"
-        names = _listed(beyond, lambda one: one.name, ", ")
-        said.append(
-            f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names}): "
-            "recalibration of the score alone cannot remove this."
-        )
-    else:
-        said.append("None was found to differ from all samples with equal scores.")
-    return [" ".join(said)]
-
-
-def _listed(groups, text, between):
-    """The groups of the smallest p-values, and how many more."""
-    first = sorted(groups, key=lambda one: one.pvalue)[:_IN_VERDICT]
-    more = len(groups) - len(first)
-    said = between.join(text(one) for one in first)
-    return f"{said}{between}{more} more in the details" if more else said
-
-
-def _rates(one: GroupCalibration, n_classes):
-    observed, predicted = rates(one.observed, one.mean_predicted)
-    if n_classes > 2:
-        return f"{one.name}, accuracy {observed}, mean confidence {predicted}"
-    return f"{one.name}, observed {observed}, predicted {predicted}"
-
-
-# --- Details -----------------------------------------------------------------------------------
-
-SECTIONS = {
-    "ranges": "By range of scores",
-    "classes": "By class",
-    "groups": "By group",
-    "named": "Groups that you named",
-    "maps": "Recalibration maps",
-    "loss": "Where the loss comes from",
-    "tests": "Tests",
-    "others": "Other numbers",
-    "method": "Method",
+QUANTITIES = {
+    "log": "Log loss",
+    "brier": "Brier score",
+    "calibration": "Brier calibration error",
+    "refinement": "Brier score after recalibration",
+    "errors": "Error rate",
+    "kernel": "Squared kernel calibration error",
 }
-RANGES_NOTE = "The ranges are about equally informative: equal sums of p (1 - p)."
-GROUPS_CAPTION = (
-    "Rates of each group against the rate of all samples with equal scores. {:,} groups "
-    "were tested at the false discovery rate {:.2g} (Benjamini and Hochberg), which the "
-    "intervals allow for."
-)
-NAMED_CAPTION = (
-    "Mean prediction and observed frequency of each group, their difference in percentage points, "
-    "and the difference from all samples with equal scores. {:,} groups were compared; "
-    "intervals hold for all at once (*: found at the false discovery rate {:.2g})."
-)
-FIGURE_OF_NAMED = (
-    "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
-    "high. Filled markers: found at the false discovery rate."
-)
-FIGURE_OF_GROUPS = (
-    "Two regions in each of five ranges of scores, at equal scores. Colour and marker show regions "
-    "that differ significantly; area shows the number of samples."
-)
-PARTS = (
-    ("calibration", "calibration error: recalibration can remove it"),
-    ("grouping", "grouping loss, at least: better use of the features can remove it"),
-    ("rest", "rest: irreducible, or due to missing features or an imperfect model"),
-)
-
-
-def ranges_caption(findings: Findings, level: float) -> str:
-    """Caption of the table of ranges."""
-    if findings.n_classes == 2:
-        what = f"Predicted and observed probability of {event_name(findings)} by range of scores"
-    else:
-        what = "Mean confidence and accuracy by range of confidence"
-    return f"{what}. Simultaneous {percent(level)} intervals (*: significant)."
-
-
-def classes_caption(level: float) -> str:
-    """Caption of the table of classes."""
-    return (
-        "Mean predicted probability and observed frequency of each class. "
-        f"Simultaneous {percent(level)} intervals (*: significant)."
-    )
-
-
-def confusions_caption(level: float) -> str:
-    """Caption of the table of pairs of classes."""
-    return (
-        "Pairs of classes: where the first is predicted with at least this probability, mean "
-        "probability and observed frequency of the second. Simultaneous "
-        f"{percent(level)} intervals."
-    )
-
-
-def lower_bound(findings: Findings) -> str:
-    """Why the error may exceed its upper limit, or empty."""
-    reason = findings.error("brier", "canonical").lower_bound
-    return f"Calibration error of all classes: {reason}." if reason else ""
-
-
-def kernel_test(findings: Findings) -> str:
-    """Where the kernel test disagrees with the other tests, or with the interval of the error."""
-    test = findings.test
-    if test is None:
-        return "The kernel test needs more samples, or forecasts that differ."
-    said = []
-    if findings.kernel_test_rejects != findings.miscalibrated:
-        other = "the other tests do" if findings.miscalibrated else "the other tests do not"
-        verb = "rejects" if findings.kernel_test_rejects else "does not reject"
-        said.append(f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); {other}.")
-    found = findings.error("brier", "canonical").calibration
-    if findings.kernel_test_rejects and found.low == 0:
-        said.append(
-            "The kernel test assumes no form of miscalibration and rejects, but the interval of "
-            "the calibration error reaches zero: the averaged maps may not represent this "
-            "miscalibration, and the error may exceed the upper limit."
-        )
-    return " ".join(said)
-
-
-_EVIDENCE = {
-    "shift": "a shift",
-    "slope": "a slope",
-    "class_slopes": "different slopes of the classes",
-    "curve": "a curve",
-    "confusion": "shifts that depend on the predicted class",
+#: The same for decisions at a threshold, or with costs.
+OF_DECISIONS = {
+    "net_benefit": "Net benefit",
+    "cost": "Mean cost of a decision",
+    "regret": "Mean cost that recalibration would save",
 }
 
 
-def evidence(findings: Findings) -> str:
-    """Weights of the kinds of maps in the average, if miscalibration was found."""
-    found = findings.error("brier", "canonical").evidence
-    if not findings.miscalibrated or not found:
-        return ""
-    two = {"class_slopes": "other slopes of high than of low forecasts", "confusion": ""}
-    names = _EVIDENCE | (two if findings.n_classes == 2 else {})
-    said = [f"with {names[k]} {100 * share:.0f} %" for k, share in found.items() if names[k]]
-    return f"Weights of the averaged recalibration maps: {', '.join(said)}."
+def headline_of_comparison(comparison: Compared) -> str:
+    """Which models are best, in one line."""
+    predicts, tied, higher = _standing(comparison, "brier")
+    calibrated, _, worse = _standing(comparison, "calibration")
+    if not higher and not worse:
+        return "No significant difference between the models."
+    n_models = len(comparison.reports)
+    alone, best_calibrated = len(higher) == n_models - 1, len(worse) == n_models - 1
+    best, lowest = ("best", "lowest") if n_models > 2 else ("better", "lower")
+    if alone and best_calibrated and predicts == calibrated:
+        return f"{predicts} is {best} calibrated and has the {lowest} Brier score."
+    parts = []
+    if best_calibrated:
+        parts.append(f"{calibrated} is {best} calibrated")
+    elif worse:
+        parts.append(f"{_joined(worse)} {'is' if len(worse) == 1 else 'are'} worse calibrated")
+    if alone:
+        parts.append(f"{predicts} has the {lowest} Brier score")
+    elif higher:
+        parts.append(f"{_joined([predicts, *tied])} have the {lowest} Brier scores")
+    if not worse:
+        parts.append("calibration does not differ significantly")
+    if not higher:
+        parts.append("the Brier scores do not differ significantly")
+    return f"{'; '.join(parts)}."
 
 
-def caption_of_tests() -> str:
-    """Caption of the table of tests."""
-    return (
-        "Tests behind the verdict: an interval above zero, or a p-value below "
-        f"{TEST_LEVEL:g}, is significant (*)."
+def sentences_of_comparison(comparison: Compared) -> list[str]:
+    """Sentences on each loss, the calibration error, miscalibrated models and decision values."""
+    measured = {difference.quantity for difference in comparison.differences}
+    quantities = ["log", "brier", "calibration"]
+    quantities += [quantity for quantity in OF_DECISIONS if quantity in measured][:1]
+    verdict = [_sentence_on(comparison, quantity) for quantity in quantities]
+    findings_of = {name: report.findings for name, report in comparison.reports.items()}
+    decisions = {name: findings.decision for name, findings in findings_of.items()}
+    ties = {name: decision for name, decision in decisions.items() if decision and decision.tied}
+    if ties:
+        shares = [f"{100 * decision.tied:.2g} % of {name}" for name, decision in ties.items()]
+        verdict.append(f"{ties_of(next(iter(ties.values())))}: {', '.join(shares)}.")
+    off = [
+        f"{name} ({short_verdict(findings)})"
+        for name, findings in findings_of.items()
+        if findings.miscalibrated
+    ]
+    verdict.append(f"Miscalibrated: {', '.join(off)}." if off else "No evidence of miscalibration.")
+    values = [
+        name
+        for name, findings in findings_of.items()
+        if any(suspicion.kind == "decision_values" for suspicion in findings.suspicions)
+    ]
+    if values:
+        verdict.append(
+            f"The scores of {_joined(values)} are decision values, divided by their spread unless "
+            "they are log odds, and passed through the logistic function: losses and calibration "
+            "depend on this scale, so compare the losses after recalibration."
+        )
+    return list(filter(None, verdict))
+
+
+def _sentence_on(comparison, quantity):
+    """Which model is lowest, or highest where more is better, and by how much."""
+    best, level, worse = _standing(comparison, quantity)
+    name, side = QUANTITIES.get(quantity), "below"
+    if name is None:
+        name = OF_DECISIONS[quantity]
+        side = "above" if quantity in HIGHER_IS_BETTER else "below"
+        decision = next(iter(comparison.reports.values())).findings.decision
+        if decision is not None and decision.threshold is not None:
+            name += f" at the threshold {decision.threshold:g}"
+    parts = []
+    if worse:
+        against = _differences_of(comparison, quantity, best)
+        amounts = [f"{model} by {_size(against[model])}" for model in worse]
+        parts.append(f"{best} is {side} {', '.join(amounts)}")
+    if level:
+        subject = "it" if worse else best
+        parts.append(f"{subject} does not differ significantly from {', '.join(level)}")
+    return f"{name}: {'; '.join(parts)}." if parts else ""
+
+
+def _standing(comparison, quantity):
+    """The best model, those that do not differ from it significantly, and those that are worse.
+
+    It is the one with no better estimate beside it; with rounding errors there may be none.
+    """
+    against = {name: _differences_of(comparison, quantity, name) for name in comparison.reports}
+    leaders = (
+        name
+        for name, differences in against.items()
+        if all(difference.estimate <= 0 for difference in differences.values())
+    )
+    best = next(leaders, next(iter(against)))
+    worse = [name for name, difference in against[best].items() if _is_below(difference)]
+    return best, [name for name in against[best] if name not in worse], worse
+
+
+def ranks(comparison: Compared, quantity: str) -> dict[str, tuple[int, int, int]]:
+    """{model: (rank, lowest, highest)}; the last two follow from the simultaneous intervals."""
+    ranks_of = {}
+    for name in comparison.reports:
+        differences = _differences_of(comparison, quantity, name).values()
+        better = sum(_is_below(_turned(difference)) for difference in differences)
+        worse = sum(map(_is_below, differences))
+        rank = 1 + sum(difference.estimate > ROUNDING for difference in differences)
+        ranks_of[name] = rank, 1 + better, len(comparison.reports) - worse
+    return ranks_of
+
+
+def _differences_of(comparison, quantity, model):
+    """Differences of a model minus each of the others; the others minus it where more is better."""
+    differences = {}
+    for pair in comparison.differences:
+        if pair.quantity == quantity and model in (pair.first, pair.second):
+            is_first = pair.first == model
+            as_it_is = is_first == (quantity not in HIGHER_IS_BETTER)
+            difference = pair.difference if as_it_is else _turned(pair.difference)
+            differences[pair.second if is_first else pair.first] = difference
+    return differences
+
+
+def _turned(difference):
+    """The same difference with opposite sign."""
+    return MeanInterval(
+        -difference.estimate, -difference.high, -difference.low, difference.standard_error
     )
 
 
-def refused_map(one: BrierChange) -> str:
-    """Why a map is not recommended."""
-    before, after = numbers(one.before, one.after)
-    return f"Not recommended: it raises the held-out Brier score from {before} to {after}."
+def _is_below(difference):
+    """Whether the first model is significantly below the second, by more than rounding."""
+    return difference.high < 0 and difference.estimate < -ROUNDING
 
 
-def subtitle(findings: Findings, level: float, *, of_one_model: bool = True) -> str:
-    """Samples, events or classes, and how well the model discriminates."""
-    weighted = findings.effective_size < findings.n_samples * (1 - 1e-9)
-    effective = f" (effective size {findings.effective_size:,.0f})" if weighted else ""
-    if findings.n_classes == 2:
-        classes = f"{findings.n_events:,} of them {event_name(findings)} (the event)"
-    else:
-        classes = f"{findings.n_classes} classes"
-    quality = f", {_discrimination(findings)}" if of_one_model else ""
-    return (
-        f"{findings.n_samples:,} samples{_clusters(findings)}{effective}, {classes}{quality}. "
-        f"Brackets: {percent(level)} intervals."
-    )
+def _size(difference):
+    """How much lower the better model is."""
+    if not np.isfinite(difference.estimate):
+        return "an infinite amount"
+    return interval(_turned(difference))
 
 
-def _clusters(findings):
-    return "" if findings.n_clusters is None else f" in {findings.n_clusters:,} clusters"
-
-
-def _discrimination(findings):
-    """AUC for two classes, if available, else the accuracy."""
-    auc = next((one.value for one in findings.reported if one.key == "auc"), None)
-    if auc is not None:
-        return f"AUC {interval(auc)}"
-    found = findings.accuracy
-    ends = rate_interval(found.low, found.high, found.estimate)
-    return f"accuracy {rates(found.estimate)[0]} {ends}"
-
-
-def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
-    """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
-    findings = report.findings
-    level = percent(report.confidence_level)
-    target = findings.error("brier", "canonical").target
-    maps = target.partition(" as far as ")[2].partition(" represent ")[0]  # without the symbols
-    said = [
-        _samples(findings),
-        "Calibration error: the default of proper_calibration_error, an average of recalibration "
-        f"maps weighted by their evidence. The {level} intervals are of errors that these maps can "
-        f"express: {maps}. Typical error: the root of the Brier "
-        "calibration error, in percentage points. The error that could be missed is the upper "
-        "limit of its interval, the gain that could be missed that of the calibration error of "
-        "the log loss.",
-        "Direction: gains of the log loss by a shift, a slope and the average of all maps, without "
-        "the optimism of their fits" + ("." if of_several else f"; {_gains(findings)}."),
-        "Recalibration maps: held-out losses on five folds. A map is recommended if the interval "
-        "of its gain of the log loss excludes zero and it does not raise the Brier score. The "
-        "gain is slightly optimistic, as the choice uses the same samples." + _left_out(findings),
-    ]
-    if findings.n_clusters is not None:
-        said.append(
-            "Clusters: samples of a cluster may depend on each other. Intervals and tests use sums "
-            "over clusters, and folds hold whole clusters."
-        )
-    if report.sketched_notion is not None:
-        said.append(
-            "Sketch: the scores of a cell were replaced by their mean. Folds divide the samples of "
-            "each cell at random; the kernel test uses samples drawn from the cells."
-        )
-    if findings.grouping is not None and findings.grouping.grouping_loss is not None:
-        said.append(
-            "Groups: each is compared with the calibrated frequency at its scores; false discovery "
-            f"rate below {1 - findings.confidence_level:.2g} over all groups tested "
-            f"({findings.grouping.n_tried:,}). The difference of a group of 10 % that would be "
-            "found: with probability 80 %, by the standard error of a tenth of the samples and the "
-            "correction for the number of groups. Grouping loss: a lower bound by a model on "
-            "held-out folds; detected if above zero with p < 0.05. Where groups differ, the gain "
-            "of a correction by the features is measured on held-out folds."
-        )
-    said += list(findings.omitted)
-    said += [f"Note: {note}" for note in findings.notes]
-    said += [
-        "Brier score: summed over classes, halved for two. Log loss: in nats.",
-        f"random_state = {report.random_state}; "
-        + ", ".join(f"{name} {version}" for name, version in versions().items())
-        + ".",
-    ]
-    return tuple(said)
-
-
-def _gains(findings):
-    gains = findings.gains
-    shift, slope, whole = (number(max(v, 0.0)) for v in (gains.shift, gains.slope, gains.whole))
-    return f"shift {shift}, slope {slope}, whole {whole} nats"
-
-
-def _samples(findings):
-    said = f"Samples: {findings.n_samples:,}{_clusters(findings)}"
-    if findings.test is None:
-        return f"{said}."
-    if findings.n_tested == findings.n_samples:
-        return f"{said}, all in the kernel test."
-    return f"{said}; a random {findings.n_tested:,} of them in the kernel test."
-
-
-def _left_out(findings):
-    names = ", ".join(findings.advice.left_out)
-    return f" Omitted, as they take too long for so many probabilities: {names}." if names else ""
+def _joined(names):
+    """A list of names as part of a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -31,10 +31,10 @@ from skcalib._util.validation import (
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
-from skcalib.data.samples import Samples, only_problem, reduced_fields
-from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.data.samples import only_problem, read_samples, reduced_fields
+from skcalib.error_intervals.proper import regret_interval, saving_interval
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.proper.proper import solve_notion
 from skcalib.recalibration.corrected_model import Mixing, held_out_paths
 from skcalib.recalibration.fitting import warn_without_weight, weight_params
 from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean
@@ -84,7 +84,8 @@ class DecisionRegret(Record):
 
     def _parts(self):
         names = ("expected_cost", "calibration", "grouping", "rest")
-        return {name: part for name in names if (part := getattr(self, name)) is not None}
+        parts = {name: getattr(self, name) for name in names}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def _columns(self):
         return interval_rows("part", self._parts())
@@ -122,8 +123,8 @@ def no_saving_by_features(high: float, text: Callable[[float], str]) -> str:
 def decision_regret(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
-    *,
     threshold: float | None = None,
+    *,
     costs: ArrayLike | None = None,
     X: MatrixLike | None = None,
     model: BaseEstimator | None = None,
@@ -249,64 +250,70 @@ def decision_regret(
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
-    data = y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label, groups
-    problem, notion = only_problem(*data, incomplete=True)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem, notion = only_problem(
+        y_true, y_proba, resolve_notion(notion), groups=groups, incomplete=True, **columns
+    )
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)
     if X is not None:
         X = weighted_features(X, sample_weight, len(np.asarray(y_true)))
-    run = score, model, seed_of(random_state), confidence_level, n_jobs
+    regret = partial(
+        _regret,
+        score=score,
+        model=model,
+        seed=seed_of(random_state),
+        confidence_level=confidence_level,
+        n_jobs=n_jobs,
+    )
     if not problem.is_incomplete:
-        return _regret(problem, notion, X, *run)
-    found = []
-    for one, known in zip(problem.of_labels(), ~np.isnan(problem.labels_or_target.T), strict=True):
-        rows = None if X is None else take_rows(X, np.flatnonzero(known))
-        found.append(_regret(one, Canonical(), rows, *run))
-    first, *_ = found
-    names = [name for name in ("expected_cost", "calibration", "grouping", "rest")
-             if getattr(first, name) is not None]  # fmt: skip
-    parts = {
-        name: reduced_fields(MeanInterval, [getattr(one, name) for one in found], notion)
-        for name in names
+        return regret(problem, notion, X)
+    regrets = []
+    of_labels = zip(problem.of_labels(), ~np.isnan(problem.labels_or_target.T), strict=True)
+    for label, known in of_labels:
+        features = take_rows(X, np.flatnonzero(known))
+        regrets.append(regret(label, Canonical(), features))
+    intervals = [record._parts() for record in regrets]
+    means = {
+        name: reduced_fields(MeanInterval, [parts[name] for parts in intervals], notion)
+        for name in intervals[0]
     }
-    return replace(first, **parts, changed=float(np.mean([one.changed for one in found])))
+    changed = float(np.mean([record.changed for record in regrets]))
+    return replace(regrets[0], **means, changed=changed)
 
 
-def _regret(problem, notion, X, score, model, seed, confidence_level, n_jobs):
+def _regret(problem, notion, X, *, score, model, seed, confidence_level, n_jobs):
     """The regret of the samples of a problem, with the rows of features that belong to them."""
     smoother = LogitSmoother(random_state=seed)
     solved: Any = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
-    forecasts = [[one.forecast, one.conditional] for one in solved]
-    if X is not None:
-        for own, one in zip(forecasts, solved, strict=True):
-            own.append(_predict(model, one, X, seed, n_jobs))
     share = 1 / len(solved) if notion.reduce == "mean" else 1.0
-    points = list(zip(*forecasts, strict=True))  # S, C and Q, for each problem
-    one = solved[0]
-    weight = one.weight
-    rows = {"weight": weight, "square": one.square, "cluster": one.cluster}
-    level = {"confidence_level": confidence_level}
-    if len(solved) == 1:
-        expected, rest = (
-            mean_loss_interval(partial(score.loss, forecast=own), own, one.target, **level, **rows)
-            for (own,) in (points[0], points[-1])
-        )
-    else:
-        targets = [one.target for one in solved]
-        costs_of = (share * sum(map(score.loss, targets, own)) for own in (points[0], points[-1]))
-        expected, rest = (mean_interval(own, **level, **rows) for own in costs_of)
-    changed = [
-        weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
-        for one in solved
-    ]
-    grouping = None
+    conditional = [part.conditional for part in solved]
+    best, grouping = conditional, None
     if X is not None:
-        grouping = saving_interval(score, solved, points[1], points[2], share, confidence_level)
+        best = [_predict(model, part, X, seed, n_jobs) for part in solved]
+        grouping = saving_interval(score, solved, conditional, best, share, confidence_level)
+
+    def mean_cost(forecasts):
+        rows = {"weight": solved[0].weight, "square": solved[0].square}
+        rows |= {"cluster": solved[0].cluster, "confidence_level": confidence_level}
+        if len(solved) == 1:
+            (forecast,) = forecasts
+            loss = partial(score.loss, forecast=forecast)
+            return mean_loss_interval(loss, forecast, solved[0].target, **rows)
+        losses = map(score.loss, [part.target for part in solved], forecasts)
+        return mean_interval(share * sum(losses), **rows)
+
+    changed = [
+        weighted_mean(
+            score.decisions(part.forecast) != score.decisions(part.conditional), part.weight
+        )
+        for part in solved
+    ]
     return DecisionRegret(
-        expected_cost=expected,
+        expected_cost=mean_cost([part.forecast for part in solved]),
         calibration=regret_interval(score, solved, share, confidence_level),
         grouping=grouping,
-        rest=rest,
+        rest=mean_cost(best),
         changed=float(np.mean(changed)),
         score=score,
     )
@@ -316,8 +323,8 @@ def _regret(problem, notion, X, score, model, seed, confidence_level, n_jobs):
 def net_benefit(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
-    *,
     threshold: float = 0.5,
+    *,
     notion: NotionLike = "auto",
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -357,12 +364,15 @@ def net_benefit(
     >>> round(net_benefit([1, 0, 0, 1, 0], [0.9, 0.6, 0.2, 0.3, 0.1], threshold=0.25), 3)
     0.333
     """
-    score, found = Elementary(threshold), []
-    samples = Samples.of(y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label)
-    for one in samples.scored():
-        cost = one.problem(np.arange(2)).mean_loss(score)
-        found.append(float(weighted_mean(one.event, one.weight)) - cost / (1 - score.threshold))
-    return float(np.mean(found)) if samples.notion.reduce == "mean" else sum(found)
+    score, benefits = Elementary(threshold), []
+    rule = resolve_notion(notion)
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    for event in samples.scored():
+        cost = event.problem(np.arange(2)).mean_loss(score)
+        benefits.append(
+            float(weighted_mean(event.event, event.weight)) - cost / (1 - score.threshold)
+        )
+    return float(np.mean(benefits)) if samples.notion.reduce == "mean" else sum(benefits)
 
 
 def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> DecisionCost:
@@ -394,12 +404,18 @@ def _predict(model, solved, X, seed, n_jobs):
         )
     inputs = _with_forecasts(X, solved.forecast)
     params = {} if weight.min() == weight.max() else weight_params(model, weight)
-    how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}
+    columns = np.zeros_like(target)
     with threads_for(inputs, n_jobs):
-        proba = cross_val_predict(clone(model), inputs, label, params=params, **how)
-    found = np.zeros_like(target)
-    found[:, np.unique(label)] = proba
-    return found
+        columns[:, np.unique(label)] = cross_val_predict(
+            clone(model),
+            inputs,
+            label,
+            cv=folds,
+            method="predict_proba",
+            n_jobs=n_jobs,
+            params=params,
+        )
+    return columns
 
 
 def _correct(solved, X, folds, seed, n_jobs):
@@ -412,11 +428,11 @@ def _correct(solved, X, folds, seed, n_jobs):
     def losses(step, rows):
         return LogLoss().loss(target[rows], softmax(start[rows] + step, axis=1))
 
-    mixing, found = Mixing(losses, paths, weight, solved.cluster), solved.conditional.copy()
+    mixing, corrected = Mixing(losses, paths, weight, solved.cluster), solved.conditional.copy()
     for test, mixture in mixing.of_other_folds(folds):
         if mixture.weights.any():
-            found[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
-    return found
+            corrected[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
+    return corrected
 
 
 _NEVER = 1e-12  # probability that stands for 0 and for the distance from 1
@@ -428,6 +444,5 @@ def _with_forecasts(X, forecast):
     columns = forecast[:, 1:] if forecast.shape[1] == 2 else forecast
     logits = logit(np.clip(columns, _NEVER, 1 - _NEVER))
     if hasattr(X, "assign"):
-        own = {f"forecast_logit_{k}": column for k, column in enumerate(logits.T)}
-        return X.assign(**own)
+        return X.assign(**{f"forecast_logit_{k}": column for k, column in enumerate(logits.T)})
     return np.column_stack([np.asarray(X).reshape(len(logits), -1), logits])

@@ -22,7 +22,7 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss, TotalVariation, weighted_mean, weighted_quantile
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
@@ -102,7 +102,7 @@ class CalibrationSummary(Record):
         Unreliability index U of `val.prob`, :math:`(2 \{\ell(\hat a, \hat b) - \ell(0, 1)\} - 2) /
         n` with the log likelihood :math:`\ell` of the logistic recalibration. It is the improvement
         by the recalibration, corrected for optimism. The p-value is that of
-        :func:`~skcalib.logistic_calibration_test`.
+        :func:`~skcalib.significance.logistic_calibration_test`.
     discrimination, quality : float or None
         Discrimination index :math:`D = (2 \{\ell(\hat a, \hat b) - \ell_0\} - 1) / n`, with the log
         likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U. With `groups`
@@ -332,8 +332,8 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
-    problem, _ = only_problem(*data)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem, _ = only_problem(y_true, y_proba, Canonical(), groups=groups, **columns)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -349,20 +349,19 @@ def summary_of_problem(
 ) -> CalibrationSummary:
     """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    rows, notes = (weight, confidence_level, problem.square, problem.cluster), {}
+    rows = (weight, confidence_level, problem.square, problem.cluster)
+    notes: dict[str, str] = {}
 
     def attempt(names, make, *arguments):
-        """The quantity, or None for each name with the error message in the notes."""
+        """The quantities by name, or None for each with the error message in the notes."""
         try:
-            return make(*arguments)
+            values = make(*arguments)
         except ValueError as error:
             notes.update(dict.fromkeys(names, str(error)))
-            return (None,) * len(names) if len(names) > 1 else None
+            return dict.fromkeys(names)
+        return values if isinstance(values, dict) else {names[0]: values}
 
-    ratio = attempt(["observed_expected_ratio"], observed_expected_ratio, label, forecast, *rows)
-    lines = attempt([*LINES], _lines, problem, confidence_level, notes)
-    likelihood = attempt([*RATIO], _likelihood, problem)
-    curve = attempt([*CURVE], _curve, problem, solved, confidence_level, notes)
+    ratio = ("observed_expected_ratio",)
     return CalibrationSummary(
         event=str(problem.classes.tolist()[-1]),
         n_samples=problem.n_samples,
@@ -371,12 +370,12 @@ def summary_of_problem(
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
         observed=rate_interval(label, *rows),
-        observed_expected_ratio=ratio,
-        **dict(zip(LINES, lines, strict=True)),
-        **dict(zip(RATIO, likelihood, strict=True)),
-        **dict(zip(CURVE, curve, strict=True)),
+        **attempt(ratio, observed_expected_ratio, label, forecast, *rows),
+        **attempt(LINES, _lines, problem, confidence_level, notes),
+        **attempt(RATIO, _likelihood, problem),
+        **attempt(CURVE, _curve, problem, solved, confidence_level, notes),
         **_losses(problem, confidence_level, notes),
-        auc=attempt(["auc"], concordance_interval, label, forecast, *rows),
+        **attempt(("auc",), concordance_interval, label, forecast, *rows),
         notes=notes,
     )
 
@@ -384,17 +383,19 @@ def summary_of_problem(
 def _lines(problem, confidence_level, notes):
     """Calibration in the large, intercept and slope; the first may exist without the others."""
     try:
-        found = calibration_intercept_slope(
+        line = calibration_intercept_slope(
             problem, problem.forecast, confidence_level=confidence_level
         )
-        return found.in_the_large, found.intercept, found.slope
+        return {name: getattr(line, name) for name in LINES}
     except ValueError as error:
-        log_odds, outcome, *rows = uncertain_logits(problem)
+        uncertain, log_odds = uncertain_logits(problem)
+        outcome = uncertain.target[:, 1]
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
-        one = np.ones((len(outcome), 1))
-        return *coefficient_intervals(one, log_odds, outcome, rows, confidence_level), None, None
+        ones = np.ones((len(outcome), 1))
+        (in_the_large,) = coefficient_intervals(ones, log_odds, uncertain, confidence_level)
+        return {"in_the_large": in_the_large, "intercept": None, "slope": None}
 
 
 def _likelihood(problem):
@@ -404,48 +405,56 @@ def _likelihood(problem):
     if label.min() == label.max():
         raise ValueError("Discrimination needs labels of both classes, and all are of one class.")
     test = JointRatio(problem)
-    found = run_test(test, problem)
+    unreliability = run_test(test, problem)
     rate = float(weighted_mean(label, problem.weight))
     mean_loss = test.size * float(entr(rate) + entr(1 - rate))
     gain = 2 * (mean_loss - test.least_loss(label[test.uncertain]))
     # A slope adds one to the gain on average; with clusters as much as they make of one sample.
     optimism = 1.0 if problem.cluster is None else float(np.mean(test.law))
     discrimination = float((gain - optimism) / test.size)
-    return found.estimate, found.pvalue, discrimination, discrimination - found.estimate
+    return {
+        "unreliability": unreliability.estimate,
+        "unreliability_pvalue": unreliability.pvalue,
+        "discrimination": discrimination,
+        "quality": discrimination - unreliability.estimate,
+    }
 
 
 def _curve(problem, solved, confidence_level, notes):
     """ICI, E50, E90, Emax and ECI, and the Brier calibration error, from one average of maps."""
     if solved is None:
         (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
-    conditional = solved.conditional
+    conditional, weight = solved.conditional, problem.weight
     distance = TotalVariation().divergence(conditional, problem.forecast)
-    found = estimate_of_solved(
+    error = estimate_of_solved(
         [solved], loss=Brier(), notion=Canonical(), confidence_level=confidence_level
     )
-    error = _inside(found.interval, 0.0, 1.0)
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
-    quantiles = (weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
-    square = weighted_mean(Brier().divergence(conditional, problem.forecast), problem.weight)
-    index = float(weighted_mean(distance, problem.weight))
-    return index, *map(float, quantiles), 100 * float(square), error
+    square = weighted_mean(Brier().divergence(conditional, problem.forecast), weight)
+    quantiles = {"e50": 0.5, "e90": 0.9, "emax": 1}
+    return {
+        "ici": float(weighted_mean(distance, weight)),
+        **{name: float(weighted_quantile(distance, weight, q)) for name, q in quantiles.items()},
+        "eci": 100 * float(square),
+        "brier_calibration_error": _inside(error.interval, 0.0, 1.0),
+    }
 
 
 def _losses(problem, confidence_level, notes):
     """Brier score, scaled Brier score and log loss."""
     target, forecast, weight = problem.target, problem.forecast, problem.weight
     brier = Brier().loss(target, forecast)
-    found = {
+    losses = {
         "brier": _mean_loss("brier", Brier(), 1.0, problem, confidence_level, notes),
         "log_loss": _mean_loss("log_loss", LogLoss(), np.inf, problem, confidence_level, notes),
     }
-    rate, loss = float(weighted_mean(target[:, 1], weight)), found["brier"].estimate
+    rate, loss = float(weighted_mean(target[:, 1], weight)), losses["brier"].estimate
     variance = rate * (1 - rate)
     if not variance > 0 or target[:, 1].min() == target[:, 1].max():
-        notes |= {name: notes.get(name, ONE_CLASS) for name in found}
+        notes |= {name: notes.get(name, ONE_CLASS) for name in losses}
         notes["brier_skill"] = "All labels are of one class: no forecast can improve on the mean."
-        return found | {"brier_skill": None}
+        return losses | {"brier_skill": None}
     # The influence of a sample on 1 - B / (rate (1 - rate)), by the delta method.
     moved = (1 - 2 * rate) * (target[:, 1] - rate)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -453,15 +462,15 @@ def _losses(problem, confidence_level, notes):
     skill = 1 - loss / variance
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
-        return found | {"brier_skill": None}
+        return losses | {"brier_skill": None}
     rows = weight, confidence_level, problem.square, problem.cluster
     interval = mean_interval(influence, *rows, estimate=skill)
-    return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
+    return losses | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
 def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """The interval of a mean loss, in its range."""
-    found = mean_loss_interval(
+    interval = mean_loss_interval(
         partial(score.loss, forecast=problem.forecast),
         problem.forecast,
         problem.target,
@@ -471,18 +480,18 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
         cluster=problem.cluster,
         estimate=problem.mean_loss(score),
     )
-    if not np.isfinite(found.estimate):
+    if not np.isfinite(interval.estimate):
         wrong = problem.take(~np.isfinite(score.loss(problem.target, problem.forecast))).n_samples
         share = f"{wrong} of {problem.n_samples} samples"
         notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
-        return found
-    if found.standard_error == 0 and (problem.forecast != 0.5).any():
+        return interval
+    if interval.standard_error == 0 and (problem.forecast != 0.5).any():
         notes[name] = NO_SPREAD
-        return MeanInterval(found.estimate, 0.0, highest, np.inf)
-    return _inside(found, 0.0, highest)
+        return MeanInterval(interval.estimate, 0.0, highest, np.inf)
+    return _inside(interval, 0.0, highest)
 
 
-def _inside(found, low, high):
+def _inside(interval, low, high):
     """An interval cut at the limits of the possible values."""
-    limits = max(found.low, low), min(found.high, high)
-    return MeanInterval(found.estimate, *limits, found.standard_error)
+    limits = max(interval.low, low), min(interval.high, high)
+    return MeanInterval(interval.estimate, *limits, interval.standard_error)

@@ -1,11 +1,13 @@
 """Tests of calibration: is a miscalibration statistically significant?"""
 
-from skcalib.significance.binary import hosmer_lemeshow_test, spiegelhalter_test
-from skcalib.significance.combination import combine_tests
+from skcalib.significance.binary import (
+    cumulative_test,
+    hosmer_lemeshow_test,
+    spiegelhalter_test,
+)
 from skcalib.significance.comparison import CalibrationComparison, compare_calibration
 from skcalib.significance.consistency import consistency_test
-from skcalib.significance.cumulative import cumulative_test
-from skcalib.significance.e_value import calibration_e_value
+from skcalib.significance.e_value import calibration_e_value, combine_tests
 from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
 from skcalib.significance.logistic import logistic_calibration_test
 from skcalib.significance.windows import WindowComparison, WindowDifference, compare_windows

@@ -1,4 +1,4 @@
-"""Classical tests of the calibration of binary forecasts.
+"""Classical tests of the calibration of binary forecasts, with and without bins.
 
 Given the forecasts, the null hypothesis has no unknown parameters. So labels can be drawn from the
 forecasts, which is the default where few labels are uncertain (`few_events`).
@@ -22,13 +22,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.ties import level_starts
 from skcalib._util.types import ArrayLike, BinCount, Label, RandomState, Strategy
 from skcalib._util.validation import check_count, look_up
 from skcalib.data.clusters import cluster_sums, independent_size
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import named_events
-from skcalib.errors.isotonic_curve import label_draws
+from skcalib.errors.corp import label_draws
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 from skcalib.stats.few_events import FEW, refutation, uncertain_labels
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
@@ -99,7 +100,7 @@ def spiegelhalter_test(
 
     See Also
     --------
-    cumulative_test : Detects every kind of miscalibration.
+    skcalib.significance.cumulative_test : Detects every kind of miscalibration.
     kernel_calibration_test : For any number of classes.
 
     Notes
@@ -130,8 +131,15 @@ def spiegelhalter_test(
     7e-14
     """
     look_up(alternative, SIDES, "alternative")
-    given = y_true, y_proba, sample_weight, labels, pos_label, groups
-    problem = check_binary(*given, "spiegelhalter_test")
+    problem = check_binary(
+        "spiegelhalter_test",
+        y_true,
+        y_proba,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+        groups=groups,
+    )
     return run_test(Spiegelhalter(problem, alternative), problem, n_resamples, random_state, n_jobs)
 
 
@@ -201,7 +209,7 @@ def hosmer_lemeshow_test(
 
     See Also
     --------
-    cumulative_test : Without bins.
+    skcalib.significance.cumulative_test : Without bins.
 
     References
     ----------
@@ -219,8 +227,15 @@ def hosmer_lemeshow_test(
     0.26
     0.47
     """
-    given = y_true, y_proba, sample_weight, labels, pos_label, groups
-    problem = check_binary(*given, "hosmer_lemeshow_test")
+    problem = check_binary(
+        "hosmer_lemeshow_test",
+        y_true,
+        y_proba,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+        groups=groups,
+    )
     if ddof and problem.cluster is not None:
         raise ValueError(
             "The null distribution is not known for forecasts that were fitted to labels in "
@@ -234,6 +249,103 @@ def hosmer_lemeshow_test(
     bins = look_up(strategy, STRATEGIES, "strategy")(n_bins)
     statistic = HosmerLemeshow(problem, bins, ddof)
     return run_test(statistic, problem, n_resamples, random_state, n_jobs)
+
+
+@checks_parameters
+def cumulative_test(
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
+    *,
+    statistic: Literal["ks", "kuiper"] = "ks",
+    n_resamples: int | None = None,
+    random_state: RandomState = 0,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    groups: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> CalibrationTest:
+    r"""Kolmogorov-Smirnov or Kuiper test of calibration, two-sided and without bins.
+
+    With samples in the order of their forecasts,
+
+    .. math::
+
+        C_k = \frac{\sum_{i \le k} w_i (y_i - p_i)}{\sum_i w_i}, \qquad
+        \sigma^2 = \frac{\sum_i w_i^2 p_i (1 - p_i)}{(\sum_i w_i)^2},
+
+    the statistic is :math:`\max_k |C_k| / \sigma` ("ks") or :math:`(\max_k C_k - \min_k C_k) /
+    \sigma` ("kuiper", with :math:`C_0 = 0`). For calibrated forecasts :math:`C / \sigma` is
+    asymptotically a Brownian motion W. The p-value is the upper tail of its largest absolute value,
+    :math:`P(\max |W| > x) = 4 \sum_{k \ge 0} (-1)^k \bar\Phi((2k+1) x)`, or of its range, :math:`8
+    \sum_{k \ge 1} (-1)^{k-1} k \bar\Phi(k x)`. No bins are needed, and every kind of miscalibration
+    is detected if n is large enough. "ks" has slightly more power against errors of one sign, and
+    "kuiper" against errors that change sign (:ref:`binary_tests`).
+
+    **"ks" depends on which class is positive.** If the other class is positive, the sums begin at
+    the other end: :math:`\max_k |C_k|` becomes :math:`\max_k |C_n - C_k|`. The two p-values can
+    differ widely, so choose the class before you see the data. ``statistic="kuiper"`` does not
+    depend on the class, because the range is the same from both ends.
+
+    C is evaluated only after groups of equal forecasts, so the order of ties does not matter. For
+    finite n, and more so with many ties, the maximum over few points is smaller than the maximum of
+    the Brownian motion. The test is then conservative (levels: :ref:`binary_tests`). Labels that
+    are drawn give the correct level.
+
+    Parameters
+    ----------
+    y_true, y_proba
+        As in :func:`spiegelhalter_test`.
+    statistic : {"ks", "kuiper"}, default="ks"
+        Largest absolute value, or range.
+    n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
+        As in :func:`spiegelhalter_test`.
+
+    Returns
+    -------
+    CalibrationTest
+        ``statistic``, ``pvalue``, ``estimate`` (the statistic times :math:`\sigma`: for "ks" the
+        Kolmogorov-Smirnov calibration error) and ``method``. A label that
+        occurred at a forecast of exactly 0 makes the statistic infinite, with p = 0.
+
+    Raises
+    ------
+    ValueError
+        As :func:`spiegelhalter_test`.
+
+    See Also
+    --------
+    ks_calibration_error : The estimate alone.
+    kernel_calibration_test : For any number of classes.
+
+    References
+    ----------
+    .. [1] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu. Metrics of calibration for
+       probabilistic predictions. Journal of Machine Learning Research 23, 2022.
+    .. [2] W. Feller. The asymptotic distribution of the range of sums of independent random
+       variables. Annals of Mathematical Statistics 22, 1951.
+
+    Examples
+    --------
+    >>> from skcalib.significance import cumulative_test
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, score_temperature=0.6, random_state=0)
+    >>> for statistic in ("ks", "kuiper"):
+    ...     print(f"{cumulative_test(data.y, data.y_proba, statistic=statistic).pvalue:.2g}")
+    0.00019
+    0.00036
+    """
+    law = look_up(statistic, STATISTICS, "statistic")
+    problem = check_binary(
+        "cumulative_test",
+        y_true,
+        y_proba,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+        groups=groups,
+    )
+    return run_test(law(problem), problem, n_resamples, random_state, n_jobs)
 
 
 # --- Statistics of the classical binary tests, and their laws under calibration -------------------
@@ -327,8 +439,8 @@ class HosmerLemeshow(BinaryTest):
         p = self.p = problem.forecast[:, 1]
         self.ddof, self.options = ddof, (bins, ddof)
         self.name = f"Hosmer-Lemeshow, {bins!r}"
-        rows = problem.forecast, problem.target, problem.weight, problem.count
-        cells = bins.fit_rows(*rows).cells_
+        partition = bins.fit_rows(problem.forecast, problem.target, problem.weight, problem.count)
+        cells = partition.cells_
         # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))
@@ -339,11 +451,11 @@ class HosmerLemeshow(BinaryTest):
         self.weight = np.ldexp(problem.weight, scale)
         self.squares = np.ldexp(problem.squares, 2 * scale)
         squares = self._sums(self.squares)
-        mean, rest = (
+        mean, complement = (
             np.maximum(self._sums(self.squares * v) / squares, _LEAST * (self._sums(v) > 0))
             for v in (p, 1 - p)
         )
-        self.spread = np.sqrt(squares) * np.sqrt(mean) * np.sqrt(rest)
+        self.spread = np.sqrt(squares) * np.sqrt(mean) * np.sqrt(complement)
         self.freedom = np.sum(self.spread > 0) - ddof
         if self.freedom < 1 and (self.spread > 0).any():
             raise ValueError(
@@ -384,6 +496,77 @@ class HosmerLemeshow(BinaryTest):
         return chi2.sf(statistic, self.freedom)
 
 
+class Cumulative(BinaryTest):
+    """Largest excursion of the cumulative differences, in standard deviations of their end."""
+
+    def __init__(self, problem: Problem) -> None:
+        p = self.p = problem.forecast[:, 1]
+        self.weight = problem.weight
+        self.order = np.argsort(p, kind="stable")
+        ranked = p[self.order]
+        self.ends = np.append(level_starts(ranked)[1:], len(ranked)) - 1
+        self.deviation = np.sqrt(np.sum(problem.squares * p * (1 - p)))
+
+    def _size(self, curve):
+        raise NotImplementedError
+
+    def _curve(self, y):
+        steps = (self.weight * (y - self.p))[..., self.order]
+        return np.cumsum(steps, axis=-1)[..., self.ends]
+
+    def statistic(self, y: np.ndarray) -> np.ndarray:
+        return ratio(self._size(self._curve(y)), self.deviation)
+
+    def estimate(self, y: np.ndarray) -> float:
+        """Largest excursion of the mean cumulative difference."""
+        return self._size(self._curve(y)) / self.weight.sum()
+
+
+class KolmogorovSmirnov(Cumulative):
+    """Largest absolute value of the cumulative differences."""
+
+    name = "Kolmogorov-Smirnov"
+
+    def _size(self, curve):
+        return np.abs(curve).max(axis=-1)
+
+    def pvalue(self, statistic: float) -> float:
+        """P-value of the largest absolute value of Brownian motion."""
+        return brownian_maximum_sf(statistic)
+
+
+class Kuiper(Cumulative):
+    """Range of the cumulative differences."""
+
+    name = "Kuiper"
+
+    def _size(self, curve):  # the curve starts at 0
+        return np.maximum(curve.max(axis=-1), 0) - np.minimum(curve.min(axis=-1), 0)
+
+    def pvalue(self, statistic: float) -> float:
+        """P-value of the range of Brownian motion."""
+        return brownian_range_sf(statistic)
+
+
+def brownian_maximum_sf(x: float) -> float:
+    """P(max |W(t)| > x) for Brownian motion on [0, 1], by reflection."""
+    if x < 0.15:  # 1 up to 1e-23; the series would need many terms
+        return 1.0
+    k = np.arange(int(40 / x) + 2)
+    return float(min(1.0, 4 * np.sum((-1.0) ** k * ndtr(-(2 * k + 1) * x))))
+
+
+def brownian_range_sf(x: float) -> float:
+    """P(max W - min W > x) for Brownian motion on [0, 1] (Feller 1951)."""
+    if x < 0.25:
+        return 1.0
+    k = np.arange(1, int(40 / x) + 3)
+    return float(min(1.0, 8 * np.sum((-1.0) ** (k - 1) * k * ndtr(-k * x))))
+
+
+STATISTICS = {"ks": KolmogorovSmirnov, "kuiper": Kuiper}
+
+
 def ratio(deviation: np.ndarray, spread: np.ndarray | float) -> np.ndarray:
     """Deviation / spread, where 0 / 0 is 0: forecasts of 0 and 1 that were right."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -391,25 +574,18 @@ def ratio(deviation: np.ndarray, spread: np.ndarray | float) -> np.ndarray:
 
 
 def check_binary(
-    y_true: LabelsLike,
-    y_proba: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-    pos_label: Label,
-    groups: ArrayLike | None,
-    name: str,
+    name: str, y_true: LabelsLike, y_proba: ArrayLike | None, **samples: Any
 ) -> Problem:
-    """Arguments of a binary test -> `Problem`."""
-    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
+    """Arguments of a binary test -> `Problem`; `samples` are weights, labels and clusters."""
     if isinstance(y_true, ForecastSummary):
         if len(y_true.summarised_notion()[2]) > 2:
             raise ValueError(
                 f"{name} is for two classes, but the sketch has more: make a sketch of one class "
                 "against the rest."
             )
-        ((_, problem),) = named_events(*data)
+        ((_, problem),) = named_events(y_true, y_proba, Canonical(), **samples)
         return problem
-    problem = check_problem(*data)
+    problem = check_problem(y_true, y_proba, Canonical(), **samples)
     n_classes = problem.forecast.shape[1]
     if n_classes > 2:
         raise ValueError(
@@ -455,7 +631,7 @@ def run_test(
 
 def _drawn_pvalue(test, problem, n_resamples, rng, n_jobs):
     """Share of labelings that are as extreme, the observed one included."""
-    merged = _merged(problem)
+    merged = merged_rows(problem)
     if merged is not problem:
         problem, test = merged, type(test)(merged, *test.options)
 
@@ -471,7 +647,7 @@ def _drawn_pvalue(test, problem, n_resamples, rng, n_jobs):
     return drawn_pvalue(draw, float(test.extreme(observed)), n_resamples, size=size)[0]
 
 
-def _merged(problem):
+def merged_rows(problem: Problem) -> Problem:
     """The problem in the order of its forecasts; of many rows, nearly equal ones are merged."""
     p, weight = problem.forecast[:, 1], problem.weight
     if problem.cluster is not None:
@@ -481,8 +657,8 @@ def _merged(problem):
         return problem.take(np.lexsort((weight, p)))
     distinct, level = np.unique(p, return_inverse=True)
     # Levels of equal weight, divided where they have much of the uncertainty.
-    parts = [np.cumsum(np.bincount(level, one)) for one in (weight, weight * p * (1 - p))]
-    shares = [np.ceil(_LEVELS * (one / max(one[-1], _TINY) - 1e-12)) for one in parts]
+    sums = [np.cumsum(np.bincount(level, mass)) for mass in (weight, weight * p * (1 - p))]
+    shares = [np.ceil(_LEVELS * (total / max(total[-1], _TINY) - 1e-12)) for total in sums]
     edge = (distinct == 0) | (distinct == 1)
     steps = np.diff(np.stack([*shares, edge]), axis=1).any(axis=0)
     level = np.append(0, np.cumsum(steps))[level]

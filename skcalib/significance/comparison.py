@@ -16,7 +16,7 @@ from skcalib._util.validation import check_indices
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.errors._drawn_labels import few_labels
+from skcalib.errors.drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -69,7 +69,7 @@ class CalibrationComparison(Record):
     n_blocks: int
 
     def _columns(self):
-        columns = {one.name: [getattr(self, one.name)] for one in fields(self)}
+        columns = {field.name: [getattr(self, field.name)] for field in fields(self)}
         ((first, second),) = columns.pop("errors")
         return {**columns, "first_error": [first], "second_error": [second]}
 
@@ -173,7 +173,7 @@ def compare_calibration(
 
     See Also
     --------
-    calibration_curve_equality_test : Is the calibration curve the same?
+    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
     calibration_improvement : The improvement by an injective map, measured by a proper score.
 
@@ -187,19 +187,30 @@ def compare_calibration(
     (True, True)
     """
     if isinstance(y_true, ForecastSummary) or isinstance(first, ForecastSummary):
-        given: dict[str, Any] = {"second": second, "kernel": kernel, "block_size": block_size}
-        given |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-        given |= {"groups": groups, "notion": None if notion == "canonical" else notion}
-        _check_sketches(y_true, first, given)
+        _check_sketches(
+            y_true,
+            first,
+            second=second,
+            kernel=kernel,
+            block_size=block_size,
+            sample_weight=sample_weight,
+            labels=labels,
+            pos_label=pos_label,
+            groups=groups,
+            notion=None if notion == "canonical" else notion,
+        )
         return compare_windows(y_true, first, confidence_level=confidence_level)
     if second is None:
         raise ValueError(
             "second is missing: pass labels and the probabilities of two models, or two sketches."
         )
     check_indices(first=first, second=second)
-    rest = None, sample_weight, labels, pos_label
-    problems = [check_problem(y_true, first, *rest, groups, name="first")]
-    problems.append(check_problem(y_true, second, *rest, name="second"))
+    samples: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    samples |= {"pos_label": pos_label}
+    problems = [
+        check_problem(y_true, first, groups=groups, name="first", **samples),
+        check_problem(y_true, second, name="second", **samples),
+    ]
     if not np.array_equal(problems[0].classes, problems[1].classes):
         raise ValueError(
             "first and second are probabilities of different classes: pass pos_label= with the "
@@ -217,15 +228,15 @@ def compare_calibration(
     )
 
 
-def _check_sketches(first, second, given):
-    """Raise unless both are sketches and nothing else is given."""
-    for one in (first, second):
-        if not isinstance(one, ForecastSummary):
+def _check_sketches(*windows, **arguments):
+    """Raise unless both windows are sketches and all other arguments are None."""
+    for sketch in windows:
+        if not isinstance(sketch, ForecastSummary):
             raise ValueError(
                 "Two sketches, or labels and the probabilities of two models, can be compared: "
-                f"got one sketch and a {type(one).__name__}."
+                f"got one sketch and a {type(sketch).__name__}."
             )
-    names = [name for name, value in given.items() if value is not None]
+    names = [name for name, value in arguments.items() if value is not None]
     if names:
         raise ValueError(
             f"Sketches of two windows are compared without {', '.join(names)}: leave it out, or "
@@ -267,9 +278,8 @@ def compare_problems(
     if any(few_labels(problem, notion) for problem in problems):
         error = max(error, _error_with_drawn_labels(problems, **run))
     reach = float(student.ppf(0.5 + confidence_level / 2, n_blocks - 1)) * error
-    if mean == 0:
-        pvalue = 1.0
-    else:
+    pvalue = 1.0
+    if mean != 0:
         with np.errstate(divide="ignore"):
             pvalue = float(2 * student.sf(np.abs(np.divide(mean, error)), n_blocks - 1))
     pvalue = max(pvalue, float(np.finfo(np.float64).tiny))

@@ -93,7 +93,8 @@ def consistency_test(
 
     Examples
     --------
-    >>> from skcalib import consistency_test, ks_calibration_error
+    >>> from skcalib import ks_calibration_error
+    >>> from skcalib.significance import consistency_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(300, 3, random_state=0)
     >>> test = consistency_test(data.y, data.y_proba, metric=ks_calibration_error,
@@ -121,14 +122,14 @@ def consistency_test(
 
     def error(y, rows):
         options = {"sample_weight": problem.weight[rows]} if weighted else {}
-        found = metric(y, problem.forecast[rows], labels=codes, **options, **kwargs)
-        return number_of(found, "metric")
+        value = metric(y, problem.forecast[rows], labels=codes, **options, **kwargs)
+        return number_of(value, "metric")
 
-    def draw(own):
+    def draw(rng):
         rows = np.arange(len(y))
         if resample_forecasts:
-            rows = own.randint(len(y), size=len(y))
-        return error(draw_codes(problem.forecast[rows].cumsum(axis=1), own), rows)
+            rows = rng.randint(len(y), size=len(y))
+        return error(draw_codes(problem.forecast[rows].cumsum(axis=1), rng), rows)
 
     observed, most = error(y, slice(None)), MOST_TIMES * n_resamples
     pvalue, drawn = drawn_pvalue(
@@ -143,7 +144,9 @@ def consistency_test(
             "The metric returned NaN, which cannot be compared with other errors: pass a "
             "metric that is defined for all labels with positive probability."
         )
-    how = "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
+    method = (
+        "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
+    )
     if refuted := refutation(problem.forecast, problem.target):
-        pvalue, how = 0.0, refuted
-    return CalibrationTest(observed, pvalue, observed, how)
+        pvalue, method = 0.0, refuted
+    return CalibrationTest(observed, pvalue, observed, method)

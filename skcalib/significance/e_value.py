@@ -1,4 +1,4 @@
-r"""E-value of calibration for a fixed set of samples, from bets along a kernel.
+r"""E-value of calibration for a fixed set of samples, and combinations of such tests.
 
 Batch by batch, bets are drawn before the labels of the batch are used. They have a Gaussian prior
 in a few directions that the forecasts determine: see `calibration_e_value`.
@@ -6,15 +6,18 @@ in a few directions that the forecasts determine: see `calibration_e_value`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
-from scipy.special import logsumexp
+from scipy.special import chdtrc, logsumexp
 from sklearn.utils import check_random_state
 
+from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import look_up
 from skcalib.data.notions import NOTIONS, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import resolve_kernel
@@ -112,7 +115,7 @@ def calibration_e_value(
 
     See Also
     --------
-    combine_tests : Product of the e-values of independent data.
+    skcalib.significance.combine_tests : Product of the e-values of independent data.
     kernel_calibration_test : More powerful, for one analysis of one data set (:ref:`e_values`).
     SequentialCalibrationTest : An e-value at every time of a stream.
 
@@ -142,7 +145,7 @@ def calibration_e_value(
 
     Examples
     --------
-    >>> from skcalib import calibration_e_value
+    >>> from skcalib.significance import calibration_e_value
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> test = calibration_e_value(data.y, data.y_proba)
@@ -150,8 +153,9 @@ def calibration_e_value(
     (True, True)
     """
     notion = resolve_notion(notion)
-    rest = sample_weight, labels, pos_label
-    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
+    problem = check_problem(
+        y_true, y_proba, notion, sample_weight, labels, pos_label, incomplete=True
+    )
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     notion = notion.for_columns(len(problem.classes))
@@ -160,13 +164,9 @@ def calibration_e_value(
         known = ~np.isnan(target[:, 0])  # of a label of an indicator matrix
         logs.append(_log_e_value(forecast[known], target[known], weight[known], kernel, rng))
     log_e = float(logsumexp(logs) - np.log(len(logs)))
-    return e_value_test(log_e, log_e / float(weight.sum()), f"kernel bets, {_name(notion)}")
-
-
-def _name(notion):
-    """The name by which callers pass a notion, or what constructs it."""
     names = [name for name, known in NOTIONS.items() if known is type(notion)]
-    return names[0] if names else repr(notion)
+    name = names[0] if names else repr(notion)  # as callers pass the notion
+    return e_value_test(log_e, log_e / float(weight.sum()), f"kernel bets, {name}")
 
 
 def _log_e_value(forecast, target, weight, kernel, rng):
@@ -180,8 +180,8 @@ def _log_e_value(forecast, target, weight, kernel, rng):
     bets = _Bets(directions, forecast[order], hit[order], weight[order])
     if not bets.directions.number:
         return 0.0  # certain forecasts that are right
-    found = [_log_average(bets, variance, rng) for variance in _VARIANCES]
-    return logsumexp(found) - np.log(len(found))
+    logs = [_log_average(bets, variance, rng) for variance in _VARIANCES]
+    return logsumexp(logs) - np.log(len(logs))
 
 
 # --- Directions of the bets, from the forecasts alone ---------------------------------------------
@@ -217,39 +217,42 @@ class _Directions:
         most = int(np.clip(_MOST_FEATURES // forecast.size, 1, _MOST_DIRECTIONS))
         information, directions = _most_informative(values, some, self._spread, most)
         size = total / len(some)
-        kept = information > _LEAST * information.max(initial=0.0)
-        self.maps = self._spread(directions[:, :, kept])
+        informative = information > _LEAST * information.max(initial=0.0)
+        self.maps = self._spread(directions[:, :, informative])
         fixed = np.cos(np.arange(some.size)).reshape(some.shape)  # LAPACK may return either sign
         self.maps *= np.copysign(1.0, np.tensordot(values.T @ fixed, self.maps, axes=2))
         self.unit = size * float(information.max(initial=0.0))
         logs = _centred_logs(some)
-        own = size * float(np.sum(some * logs**2))
-        self.unit = self.unit or own
-        self.slope = np.sqrt(self.unit / own) if own > _LEAST_SPREAD * self.unit else 0.0
+        of_slope = size * float(np.sum(some * logs**2))
+        self.unit = self.unit or of_slope
+        has_slope = of_slope > _LEAST_SPREAD * self.unit
+        self.slope = np.sqrt(self.unit / of_slope) if has_slope else 0.0
         self.number = self.maps.shape[2] + (self.slope > 0)
         self.bound = kernel.bound() or 1.0
 
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         """Values (n, K, J), with the mean 0 over labels that follow the forecast."""
-        found = np.tensordot(self._values(forecast), self.maps, axes=1)
+        values = np.tensordot(self._values(forecast), self.maps, axes=1)
         if self.slope > 0:
-            found = np.concatenate([found, self.slope * _centred_logs(forecast)[:, :, None]], 2)
-        found -= np.einsum("nk,nkj->nj", forecast, found)[:, None]
-        found[forecast == 0] = 0.0
-        return found
+            values = np.concatenate([values, self.slope * _centred_logs(forecast)[:, :, None]], 2)
+        values -= np.einsum("nk,nkj->nj", forecast, values)[:, None]
+        values[forecast == 0] = 0.0
+        return values
 
     def _values(self, forecast):
         """The landmarks' orthonormal functions of each scalar kernel, (n, R)."""
-        return np.hstack([scalar(forecast, self.landmarks) @ one for scalar, one, _ in self.parts])
+        return np.hstack(
+            [scalar(forecast, self.landmarks) @ inverse for scalar, inverse, _ in self.parts]
+        )
 
     def _spread(self, maps):
         """Maps (R, K, J) times the root of the matrix of each kernel."""
-        found, start = [], 0
-        for _, one, root in self.parts:
-            part = maps[start : start + one.shape[1]]
-            found.append(part if root is None else np.einsum("kl,rlj->rkj", root, part))
-            start += one.shape[1]
-        return np.concatenate(found)
+        parts, start = [], 0
+        for _, inverse, root in self.parts:
+            part = maps[start : start + inverse.shape[1]]
+            parts.append(part if root is None else np.einsum("kl,rlj->rkj", root, part))
+            start += inverse.shape[1]
+        return np.concatenate(parts)
 
 
 def _spaced(n_samples, most):
@@ -260,8 +263,8 @@ def _spaced(n_samples, most):
 def _inverse_root(gram):
     """A matrix whose product with its transpose is the inverse, without directions of rounding."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > _LEAST_SPREAD * values[-1]
-    return vectors[:, kept] / np.sqrt(values[kept])
+    distinct = values > _LEAST_SPREAD * values[-1]
+    return vectors[:, distinct] / np.sqrt(values[distinct])
 
 
 def _root(matrix):
@@ -280,19 +283,19 @@ def _most_informative(values, forecast, spread, most):
         return np.zeros(0), np.zeros((*shape, 0))
 
     def information(maps):
-        found = np.tensordot(values, spread(maps.reshape(*shape, -1)), axes=1)
-        found -= np.einsum("nk,nkj->nj", forecast, found)[:, None]
-        found *= forecast[:, :, None]
-        return spread(np.tensordot(values.T, found, axes=1)).reshape(size, -1)
+        bets = np.tensordot(values, spread(maps.reshape(*shape, -1)), axes=1)
+        bets -= np.einsum("nk,nkj->nj", forecast, bets)[:, None]
+        bets *= forecast[:, :, None]
+        return spread(np.tensordot(values.T, bets, axes=1)).reshape(size, -1)
 
     if size <= _DENSE:
-        found, vectors = np.linalg.eigh(information(np.eye(size)))
+        eigenvalues, vectors = np.linalg.eigh(information(np.eye(size)))
     else:
         start = np.random.default_rng(0).standard_normal(size)
         operator = LinearOperator((size, size), matvec=information, dtype=np.float64)
-        found, vectors = eigsh(operator, k=most, v0=start, tol=1e-3)
-    first = np.argsort(found)[::-1][:most]
-    return np.maximum(found[first], 0.0), vectors[:, first].reshape(*shape, -1)
+        eigenvalues, vectors = eigsh(operator, k=most, v0=start, tol=1e-3)
+    first = np.argsort(eigenvalues)[::-1][:most]
+    return np.maximum(eigenvalues[first], 0.0), vectors[:, first].reshape(*shape, -1)
 
 
 def _centred_logs(forecast):
@@ -318,7 +321,7 @@ class _Bets:
         self.rows = max(1, _BLOCK // (n_columns * max(directions.number, _DRAWS)))
         self.stored: np.ndarray | None = None
         if forecast.size * directions.number <= _KEPT:
-            self.stored = np.concatenate([one[-1] for one in self._blocks(0, len(weight))])
+            self.stored = np.concatenate([block[-1] for block in self._blocks(0, len(weight))])
 
     def _blocks(
         self, start: int, stop: int
@@ -332,7 +335,7 @@ class _Bets:
 
     def log_wealth(self, bets: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Log wealth (M,) of bets (M, J) on the rows from `start` to `stop`."""
-        found = np.zeros(len(bets))
+        wealth = np.zeros(len(bets))
         for p, hit, weight, values in self._blocks(start, stop):
             tilt = values @ bets.T
             won = tilt[np.arange(len(hit)), hit]
@@ -340,8 +343,8 @@ class _Bets:
             tilt -= most
             np.exp(tilt, out=tilt)
             price = most[:, 0] + np.log(np.einsum("nk,nkm->nm", p, tilt))
-            found += weight @ (won - price)
-        return found
+            wealth += weight @ (won - price)
+        return wealth
 
     def derivatives(self, bet: np.ndarray, stop: int) -> tuple[float, np.ndarray, np.ndarray]:
         """Log wealth of one bet (J,) on the first rows, its gradient, and minus its Hessian."""
@@ -405,10 +408,169 @@ def _best(bets, variance, stop, bet):
         step = np.linalg.solve(curvature, slope)
         if slope @ step <= _ENOUGH:
             break
-        size, found = 1.0, penalized(bet + step)
-        while found[0] < value and size > _ENOUGH:
+        size, new = 1.0, penalized(bet + step)
+        while new[0] < value and size > _ENOUGH:
             size /= 2
-            found = penalized(bet + size * step)
+            new = penalized(bet + size * step)
         bet = bet + size * step
-        value, slope, curvature = found
+        value, slope, curvature = new
     return bet, curvature
+
+
+# --- Combination of several tests: products and averages of e-values, Fisher's method ------------
+
+
+METHODS = ("product", "mean", "calibrated", "fisher")
+
+
+@checks_parameters
+def combine_tests(
+    tests: Iterable[CalibrationTest],
+    *,
+    method: Literal["product", "mean", "calibrated", "fisher"] = "product",
+) -> CalibrationTest:
+    r"""Combine several calibration tests, such as those of several data sets, into one.
+
+    The null hypothesis is that the forecasts of all sets are calibrated. With e-values
+    :math:`e_j`, p-values :math:`p_j` and m tests:
+
+    ``"product"``
+       :math:`e = \prod_j e_j`, for tests of **independent** data, such as the data of several teams
+       or of different years. The product can be significant where no single test is.
+    ``"mean"``
+       :math:`e = \frac1m \sum_j e_j`, for **any dependence**: tests of the same or of overlapping
+       data, such as those of two models on the same samples.
+    ``"calibrated"``
+       as "product", with :math:`e_j = \int_0^1 \kappa p_j^{\kappa - 1} d\kappa = \frac{1 - p_j +
+       p_j \log p_j}{p_j \log^2 p_j}` for tests that have a p-value only. The conversion loses
+       power: an e-value of 20 needs p = .001.
+    ``"fisher"``
+       :math:`-2 \sum_j \log p_j` is compared with the chi-square distribution with 2 m degrees of
+       freedom, for independent data. The number of tests must not depend on earlier results.
+
+    For e-values the p-value is min(1, 1 / e). You may decide to add a batch to a product because of
+    the result so far. The product stays an e-value if the new batch is independent given the
+    earlier data.
+
+    Parameters
+    ----------
+    tests : iterable of CalibrationTest
+        The tests, of any kinds and notions: an e-value counts as the p-value min(1, 1 / e) in
+        "fisher", and a p-value becomes an e-value in "calibrated". Data sets are independent if no
+        sample is in two of them and no unit, such as a patient, has samples in two of them.
+        Overlapping data sets, or two models on the same samples, are not independent.
+    method : {"product", "mean", "calibrated", "fisher"}, default="product"
+        How to combine. Choose the method before you see the results.
+
+    Returns
+    -------
+    CalibrationTest
+        ``e_value`` is e, at most 1.8e308 unless one is infinite, and None for "fisher";
+        ``statistic`` is log e or Fisher's; ``estimate`` is the mean of the estimates, NaN for tests
+        of different methods, whose units differ; ``method`` says what was combined.
+
+    Raises
+    ------
+    ValueError
+        If `tests` is empty or holds anything but `CalibrationTest` records, for p-values outside
+        [0, 1], and for negative or missing e-values.
+
+    See Also
+    --------
+    skcalib.significance.calibration_e_value : A test that has an e-value.
+
+    Notes
+    -----
+    The result is only as valid as the tests. The p-values of :func:`kernel_calibration_test` and
+    :func:`hosmer_lemeshow_test` are approximate, and the errors of these approximations add up in a
+    product of many tests. E-values of :func:`calibration_e_value` are exact for every number of
+    samples. Do not combine a test that was selected because of its result, such as the smallest
+    p-value of several.
+
+    References
+    ----------
+    .. [1] R. A. Fisher. Statistical Methods for Research Workers, 4th edition. 1932.
+    .. [2] V. Vovk and R. Wang. E-values: calibration, combination and applications. Annals of
+       Statistics 49, 2021.
+    .. [3] G. Shafer. Testing by betting. Journal of the Royal Statistical Society A 184, 2021.
+
+    Examples
+    --------
+    >>> from skcalib.significance import calibration_e_value, combine_tests
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> teams = [make_tempered_simplex(80, 3, random_state=seed) for seed in range(4)]
+    >>> tests = [calibration_e_value(team.y, team.y_proba) for team in teams]
+    >>> [test.rejects(0.005) for test in tests], combine_tests(tests).rejects(0.005)
+    ([False, False, False, False], True)
+    >>> combine_tests(tests).method
+    'product of 4 e-values: kernel bets, canonical'
+    """
+    look_up(method, dict.fromkeys(METHODS), "method")
+    tests = _checked(tests)
+    # The last parentheses of a method say how its null distribution is known.
+    kinds = sorted({test.method.partition(" (")[0] for test in tests})
+    estimate = float(np.mean([test.estimate for test in tests])) if len(kinds) == 1 else np.nan
+    same = len({test.method for test in tests}) == 1
+    combined = tests[0].method if same else " and ".join(kinds)
+    if method == "fisher":
+        with np.errstate(divide="ignore"):
+            statistic = -2 * float(np.log([test.pvalue for test in tests]).sum())
+        pvalue = float(chdtrc(2 * len(tests), max(statistic, 0.0)))
+        name = f"Fisher's method for {len(tests)} p-values: {combined}"
+        return CalibrationTest(statistic, pvalue, estimate, name)
+    logs = np.array([_log_e_value_of_test(test, method) for test in tests])
+    if method == "mean":
+        log_e = float(logsumexp(logs) - np.log(len(logs)))
+    else:
+        log_e = np.inf if np.isposinf(logs).any() else float(logs.sum())
+    name = f"{'mean' if method == 'mean' else 'product'} of {len(tests)} e-values"
+    from_pvalues = sum(test.e_value is None for test in tests)
+    if from_pvalues:
+        name = f"{name}, {from_pvalues} of them from p-values"
+    return e_value_test(log_e, estimate, f"{name}: {combined}")
+
+
+def _checked(tests: Any) -> Sequence[CalibrationTest]:
+    """The tests as a list; raises unless all are records with valid numbers."""
+    if isinstance(tests, CalibrationTest):
+        raise ValueError("tests must be a list of CalibrationTest records, got a single one.")
+    try:
+        records = list(tests)
+    except TypeError:
+        raise ValueError(
+            f"tests must be a list of CalibrationTest records, got {type(tests).__name__}."
+        ) from None
+    if not records:
+        raise ValueError("tests is empty: pass at least one CalibrationTest.")
+    for test in records:
+        if not isinstance(test, CalibrationTest):
+            raise ValueError(
+                f"tests must hold CalibrationTest records, got {type(test).__name__}: run a test, "
+                "such as calibration_e_value, on each set of data."
+            )
+        if not 0 <= test.pvalue <= 1:
+            raise ValueError(f"A p-value must be between 0 and 1, got {shown(test.pvalue)}.")
+        if test.e_value is not None and not test.e_value >= 0:
+            raise ValueError(f"An e-value must not be negative or NaN, got {shown(test.e_value)}.")
+    return records
+
+
+def _log_e_value_of_test(test, method):
+    """Logarithm of the e-value, or of the one computed from the p-value (Vovk and Wang, eq. 2)."""
+    if test.e_value is not None:
+        with np.errstate(divide="ignore"):
+            return np.log(test.e_value)
+    if method != "calibrated":
+        raise ValueError(
+            f"A test has no e-value ({test.method}): use calibration_e_value, or "
+            "method='calibrated', which makes one from the p-value, or method='fisher'."
+        )
+    if test.pvalue == 0:
+        return np.inf
+    x = -np.log(test.pvalue)
+    if x < _SERIES:
+        return np.log(0.5 + x / 6 + x**2 / 24)
+    return x + np.log1p(-np.exp(-x) * (1 + x)) - 2 * np.log(x)
+
+
+_SERIES = 1e-4  # of -log p, below which the formula loses digits

@@ -17,13 +17,14 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.errors._drawn_labels import (
+from skcalib.errors.drawn_labels import (
     any_impossible,
     drawn_embedding_pvalue,
     drawn_kernel_pvalue,
@@ -32,19 +33,21 @@ from skcalib.errors._drawn_labels import (
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
+    Embedding,
     ResidualKernel,
     block_estimates,
+    check_locations,
     check_pairs,
     check_statistic,
     estimate,
+    one_problem,
     random_block_estimates,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
-from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:
     from skcalib.kernels import KernelLike
@@ -180,8 +183,9 @@ def kernel_calibration_test(
 
     See Also
     --------
-    distribution_free_bound : A p-value without approximation, for very small samples.
-    calibration_e_value : Evidence that can be multiplied over independent data.
+    skcalib.significance.distribution_free_bound : A p-value without approximation, for very small
+    samples. skcalib.significance.calibration_e_value : Evidence that can be multiplied over
+    independent data.
 
     Notes
     -----
@@ -209,8 +213,16 @@ def kernel_calibration_test(
     False
     """
     notion = resolve_notion(notion)
-    rest = sample_weight, labels, pos_label, groups
-    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
+    problem = check_problem(
+        y_true,
+        y_proba,
+        notion,
+        sample_weight,
+        labels,
+        pos_label,
+        groups,
+        incomplete=True,
+    )
     if problem.is_incomplete and len(problem.classes) == 1:
         (problem,), notion = problem.of_labels(), Canonical()
     n_samples = len(problem.weight)
@@ -229,8 +241,8 @@ def kernel_calibration_test(
     else:
         check_count(locations, "locations")
     if method == "embedding":
-        where = _locations(one_problem(problem, notion)[0], locations, rng)
-        embedding = Embedding(problem, kernel, notion, *where)
+        points, codes = _locations(one_problem(problem, notion)[0], locations, rng)
+        embedding = Embedding(problem, kernel, notion, points, codes)
         test = _embedding_test(problem, embedding, n_resamples, rng)
     else:
         if method == "bound":
@@ -247,15 +259,22 @@ def kernel_calibration_test(
     if test.pvalue == 0 or method == "bound" or not few_labels(problem, notion):
         return test
     if method == "embedding":
-        drawn = drawn_embedding_pvalue(problem, embedding, notion, n_resamples, rng)
+        drawn = drawn_embedding_pvalue(problem, embedding, notion, n_draws=n_resamples, rng=rng)
     else:
         taken = statistic if method == "spectral" or statistic != "auto" else "unbiased"
-        drawn = drawn_kernel_pvalue((problem, kernel, notion), taken, block_size, n_resamples, rng)
+        drawn = drawn_kernel_pvalue(
+            problem,
+            kernel,
+            notion,
+            statistic=taken,
+            block_size=block_size,
+            n_draws=n_resamples,
+            rng=rng,
+        )
     if by_default and problem.cluster is None and not problem.indicator:
-        how = test.method.replace(method, DRAWN, 1)
-        return replace(test, pvalue=drawn, method=how)
-    how = f"{test.method}, but at least the p-value of {DRAWN}"
-    return replace(test, pvalue=max(test.pvalue, drawn), method=how)
+        return replace(test, pvalue=drawn, method=test.method.replace(method, DRAWN, 1))
+    method = f"{test.method}, but at least the p-value of {DRAWN}"
+    return replace(test, pvalue=max(test.pvalue, drawn), method=method)
 
 
 def _refuted(test, problem, notion):
@@ -291,7 +310,7 @@ def _check_method(method, statistic):
         names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
             f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
-            f"{shown(method)}."
+            f"{shown(method)}.{did_you_mean(method, ('auto', *METHODS[statistic]))}"
         )
     return method
 
@@ -328,8 +347,8 @@ def _check_known(problem, method):
             "method='bound' is for labels that are all known, and y_true has missing cells (NaN): "
             "use 'spectral', or pass one label at a time, as its known cells."
         )
-    for label, one in zip(problem.classes.tolist(), problem.of_labels(), strict=True):
-        units = len(one.weight) if one.cluster is None else one.n_clusters
+    for label, event in zip(problem.classes.tolist(), problem.of_labels(), strict=True):
+        units = len(event.weight) if event.cluster is None else event.n_clusters
         if units < MIN_SAMPLES:
             raise ValueError(
                 f"The label {label!r} of y_true has known cells of {units} samples or clusters of "
@@ -376,9 +395,8 @@ def _normal_test(h, statistic, block_size):
             "the weight to one: use more even weights, or statistic='unbiased'."
         )
     error = np.sqrt(np.sum((share * (values - mean)) ** 2) * size / (size - 1))
-    if mean == 0:
-        z = 0.0
-    else:
+    z = 0.0
+    if mean != 0:
         with np.errstate(divide="ignore", over="ignore"):  # equal blocks: the sign is certain
             z = mean / error
     return _record(z, ndtr(-z), mean, f"kernel, {statistic}, asymptotic")
@@ -481,7 +499,7 @@ def distribution_free_bound(
 
     Examples
     --------
-    >>> from skcalib import distribution_free_bound
+    >>> from skcalib.significance import distribution_free_bound
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(4000, 2, score_temperature=0.2, random_state=0)
     >>> test = distribution_free_bound(data.y, data.y_proba, statistic="biased")
@@ -503,6 +521,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(
             f"statistic must be one of {names}, for which bounds are known, got {shown(statistic)}."
+            f"{did_you_mean(statistic, STATISTICS)}"
         )
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(
@@ -512,7 +531,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
 
 
 def _bound_test(h, kernel, notion, statistic):
-    """The record of a bound, from the function h of a sample."""
+    """The record of a bound, from `n_pairs` independent pairs of an h of at most +-`largest`."""
     value = estimate(h, statistic)
     largest = 2 * kernel.bound()
     if not isinstance(notion, Canonical) and notion.reduce == "sum":
@@ -523,17 +542,12 @@ def _bound_test(h, kernel, notion, statistic):
         n_pairs, statistic = n_blocks * (size // 2), blocks_text(n_blocks, size)
     elif statistic == "auto":
         statistic = "unbiased"
-    pvalue = _bound_pvalue(value, len(h), n_pairs, largest, statistic)
+    pvalue = 1.0
+    if value > 0 and statistic == "biased":
+        pvalue = exp(-0.5 * max(0.0, sqrt(len(h) * value / largest) - 1) ** 2)
+    elif value > 0:
+        pvalue = exp(-n_pairs * value**2 / (2 * largest**2))
     return CalibrationTest(value, pvalue, value, f"distribution-free bound, {statistic}")
-
-
-def _bound_pvalue(value, n_samples, n_pairs, largest, statistic):
-    """The bound for an estimate from `n_pairs` independent pairs of an h of at most +-`largest`."""
-    if value <= 0:
-        return 1.0
-    if statistic == "biased":
-        return exp(-0.5 * max(0.0, sqrt(n_samples * value / largest) - 1) ** 2)
-    return exp(-n_pairs * value**2 / (2 * largest**2))
 
 
 # --- P-values of the unbiased estimate under calibration ------------------------------------------
@@ -577,11 +591,11 @@ def multipliers(
     statistic = (total - diagonal.sum()) / n_samples
 
     def draw(size):
-        found = (
+        statistics = (
             (np.einsum("ib,ib->b", z, h.multiply(z)) - diagonal @ z**2) / n_samples
             for z in _batches(n_samples, size, rng.standard_normal)
         )
-        return np.concatenate([*found])
+        return np.concatenate([*statistics])
 
     return statistic, drawn_pvalue(draw, statistic, n_draws, size=n_samples**2)[0]
 
@@ -605,12 +619,12 @@ def bootstrap(
         return np.ascontiguousarray(rng.multinomial(n_samples, even, size[1]).T, dtype=np.float64)
 
     def draw(size):
-        found = (
+        statistics = (
             (np.einsum("ib,ib->b", c, h.multiply(c)) - diagonal @ c) / (n_samples * (n_samples - 1))
             - 2 / n_samples * (mean @ c)
             for c in _batches(n_samples, size, counts)
         )
-        return np.concatenate([*found])
+        return np.concatenate([*statistics])
 
     return statistic, drawn_pvalue(draw, statistic, n_draws, size=n_samples**2)[0]
 

@@ -102,7 +102,7 @@ def logistic_calibration_test(
     --------
     calibration_intercept_slope : Estimates of the intercept and the slope, with intervals.
     spiegelhalter_test : Against forecasts that are too extreme or too moderate.
-    cumulative_test : Against every kind of error.
+    skcalib.significance.cumulative_test : Against every kind of error.
 
     References
     ----------
@@ -114,7 +114,7 @@ def logistic_calibration_test(
 
     Examples
     --------
-    >>> from skcalib import logistic_calibration_test
+    >>> from skcalib.significance import logistic_calibration_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, score_temperature=0.8, random_state=0)
     >>> for hypothesis in ("joint", "intercept", "slope"):
@@ -125,8 +125,15 @@ def logistic_calibration_test(
     slope     20.26  6.8e-06
     """
     law = look_up(hypothesis, HYPOTHESES, "hypothesis")
-    given = y_true, y_proba, sample_weight, labels, pos_label, groups
-    problem = check_binary(*given, "logistic_calibration_test")
+    problem = check_binary(
+        "logistic_calibration_test",
+        y_true,
+        y_proba,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+        groups=groups,
+    )
     if problem.cluster is not None and n_resamples:
         raise ValueError(
             "Labels that depend on each other within clusters cannot be drawn: leave out "
@@ -171,23 +178,23 @@ class JointRatio(BinaryTest):
 
     def _design(self, p, information):
         """Columns of the intercept and of the slope, orthogonal in the information."""
-        one = np.ones((len(p), 1))
+        intercept = np.ones((len(p), 1))
         if len(p) == 0 or np.ptp(p) == 0:
-            return one[:, : len(p)]
+            return intercept[:, : len(p)]
         centre = np.average(self.log_odds, weights=information)
         slope = self.log_odds - centre
         spread = np.average(slope**2, weights=information)
         if spread < _LEAST_SPREAD:  # only forecasts that are equal have information
-            return one
-        return np.column_stack([one, slope / np.sqrt(spread)])
+            return intercept
+        return np.column_stack([intercept, slope / np.sqrt(spread)])
 
     def _law(self, columns, known, residual):
         """Eigenvalues of the information's inverse times the variance of the gradient."""
         information, most = known
         scaled = columns / np.sqrt(information @ columns**2)  # the columns are orthogonal
         if self.cluster is None:
-            each = np.where(self.squares > 0, self.squares / self.weight, self.weight)
-            return np.linalg.eigvalsh((scaled.T * (each * information)) @ scaled)
+            scale = np.where(self.squares > 0, self.squares / self.weight, self.weight)
+            return np.linalg.eigvalsh((scaled.T * (scale * information)) @ scaled)
         leverage = cluster_sums((information[:, None] * scaled**2).mean(axis=1), self.cluster)
         self.units = effective_size(leverage)  # of shares that sum to 1
         residual = self.weight * residual * np.exp(-most / 2)
@@ -267,13 +274,15 @@ class SlopeRatio(JointRatio):
     def _shifted(self, weight, y):
         """Log odds with the intercept that gives the sum of the labels."""
         mean = np.average(y, weights=weight)
-        ends = logit(mean) - self.log_odds.max() - 1, logit(mean) - self.log_odds.min() + 1
-        shift = brentq(lambda d: weight @ (expit(self.log_odds + d) - mean), *ends)
+        low, high = logit(mean) - self.log_odds.max() - 1, logit(mean) - self.log_odds.min() + 1
+        shift = brentq(lambda d: weight @ (expit(self.log_odds + d) - mean), low, high)
         return self.log_odds + shift
 
     def _gains(self, events):
-        known = self.design[:, :1], self.log_odds, self.weight
-        return super()._gains(events) - _likelihood_gains(*known, events)
+        intercept = self.design[:, :1]
+        return super()._gains(events) - _likelihood_gains(
+            intercept, self.log_odds, self.weight, events
+        )
 
     def few(self, problem: Problem) -> bool:
         """Whether few labels are uncertain with the fitted intercept."""
@@ -287,9 +296,9 @@ class SlopeRatio(JointRatio):
         while n_resamples > 0:
             for labels in super().draws(self.null, 8 * n_resamples, rng):
                 number = labels[:, self.uncertain] @ size
-                kept = labels[np.abs(number - observed) <= 0.5][: max(n_resamples, 0)]
-                n_resamples -= len(kept)
-                yield kept
+                accepted = labels[np.abs(number - observed) <= 0.5][: max(n_resamples, 0)]
+                n_resamples -= len(accepted)
+                yield accepted
 
 
 HYPOTHESES = {"joint": JointRatio, "intercept": InterceptRatio, "slope": SlopeRatio}
@@ -331,14 +340,14 @@ def _likelihood_gains(columns, offset, weight, events):
         step, rise = scale[:, None] * step, scale * rise
         scale, short = np.ones(len(left)), np.arange(len(left))
         while len(short):
-            one = left[short]
-            new = theta[one] + scale[short, None] * step[short]
-            value = np.einsum("rk,rk->r", totals[one], new)
+            rows = left[short]
+            new = theta[rows] + scale[short, None] * step[short]
+            value = np.einsum("rk,rk->r", totals[rows], new)
             value -= (np.logaddexp(0, offset + new @ columns.T) - base) @ weight
-            enough = value >= gains[one] + 1e-4 * scale[short] * rise[short]
+            enough = value >= gains[rows] + 1e-4 * scale[short] * rise[short]
             enough |= scale[short] < 1e-6  # rounding: no step raises the likelihood
-            better = one[enough]
-            theta[better], gains[better] = new[enough], np.maximum(value, gains[one])[enough]
+            better = rows[enough]
+            theta[better], gains[better] = new[enough], np.maximum(value, gains[rows])[enough]
             short = short[~enough]
             scale[short] /= 2
     return gains

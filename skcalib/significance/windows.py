@@ -14,11 +14,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from skcalib._util.formatting import pvalue_text, record_text
-from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import check_indices, to_numpy, weighted_rows
+from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
 from skcalib.data.clusters import effective_size, number_clusters
 from skcalib.data.labels import check_y, listed, unique_labels
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
@@ -58,7 +57,7 @@ TOO_FEW = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
 INFINITE = "Infinite: a class that occurred has the forecast 0."
 LINES = ("in_the_large", "intercept", "slope")
 #: Calibration errors of one event that have an interval.
-METRICS = tuple(name for name, one in by("name").items() if one.binary)
+METRICS = tuple(name for name, quantity in by("name").items() if quantity.binary)
 
 
 @dataclass(frozen=True)
@@ -140,36 +139,40 @@ class WindowComparison(Record):
     _intervals = ("first", "second")
     _beside = ("windows", "n_samples", "metric", "confidence_level", "notes")
 
-    def _found(self):
-        pairs = [(name, getattr(self, name)) for name in QUANTITIES]
-        return {name: one for name, one in pairs if one is not None}
+    def _quantities(self):
+        """The quantities that exist, by name."""
+        quantities = {name: getattr(self, name) for name in QUANTITIES}
+        return {name: quantity for name, quantity in quantities.items() if quantity is not None}
 
     def _columns(self):
-        found = self._found()
-        rows = list(found.values())
-        columns: dict[str, list] = {"quantity": list(found)}
-        for name in ("first", "second"):
-            columns[name] = [getattr(one, name) for one in rows]
-        columns["difference"] = [one.difference.estimate for one in rows]
+        quantities = self._quantities()
+        rows = list(quantities.values())
+        differences = [row.difference for row in rows]
+        columns: dict[str, list] = {"quantity": list(quantities)}
+        columns |= {name: [getattr(row, name) for row in rows] for name in ("first", "second")}
+        columns["difference"] = [difference.estimate for difference in differences]
         for name in ("low", "high", "standard_error"):
-            columns[name] = [getattr(one.difference, name) for one in rows]
-        columns["pvalue"] = [one.pvalue for one in rows]
+            columns[name] = [getattr(difference, name) for difference in differences]
+        columns["pvalue"] = [row.pvalue for row in rows]
         return columns
 
     def __str__(self) -> str:
-        sizes = [f"{n:,} samples" for n in self.n_samples]
-        who = " and ".join(
-            f"{name} ({size})" for name, size in zip(self.windows, sizes, strict=True)
+        windows = " and ".join(
+            f"{name} ({size:,} samples)"
+            for name, size in zip(self.windows, self.n_samples, strict=True)
         )
         level = f"{100 * self.confidence_level:g} %"
-        lines = [f"Windows {who}; the difference is first minus second, intervals of {level}"]
+        lines = [f"Windows {windows}; the difference is first minus second, intervals of {level}"]
         cells = [("", "first", "second", "difference", "")]
-        for name, one in self._found().items():
+        for name, row in self._quantities().items():
             title = QUANTITIES[name]
             if name == "calibration_error":
                 title += f" ({self.metric})"
-            ends = (record_text(part).partition(" ")[0] for part in (one.first, one.second))
-            cells.append((title, *ends, record_text(one.difference), pvalue_text(one.pvalue)))
+            first, second = (
+                record_text(part).partition(" ")[0] for part in (row.first, row.second)
+            )
+            difference, pvalue = record_text(row.difference), pvalue_text(row.pvalue)
+            cells.append((title, first, second, difference, pvalue))
         width = [max(len(row[j]) for row in cells) for j in range(4)]
         for row in cells:
             parts = [row[0].ljust(width[0])] + [row[j].rjust(width[j]) for j in (1, 2, 3)]
@@ -247,11 +250,10 @@ def compare_windows(
 
     See Also
     --------
-    calibration_curve_equality_test : Is the calibration curve the same in both windows?
-    compare_calibration : Two models on the same samples.
-    calibration_by_group : Each of several groups.
-    CalibrationMonitor : Detects a change at an unknown time.
-    expected_performance : A window whose labels are not known yet.
+    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same in both
+    windows? compare_calibration : Two models on the same samples. calibration_by_group : Each of
+    several groups. CalibrationMonitor : Detects a change at an unknown time. expected_performance :
+    A window whose labels are not known yet.
 
     Notes
     -----
@@ -278,49 +280,50 @@ def compare_windows(
     >>> found.windows, found.observed_minus_expected.difference.low > 0
     (('2024', '2025'), True)
     """
-    rest = sample_weight, labels, pos_label, groups
-    windows, problems = two_windows(y_true, y_proba, by, resolve_notion(notion), *rest)
-    return compare_problems(windows, problems, metric, confidence_level)
+    windows, problems = two_windows(
+        y_true,
+        y_proba,
+        by,
+        resolve_notion(notion),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+        groups=groups,
+    )
+    return _compare_problems(windows, problems, metric, confidence_level)
 
 
-def compare_problems(
-    windows: tuple[str, str],
-    problems: list[Problem],
-    metric: str = "brier",
-    confidence_level: float = 0.95,
-) -> WindowComparison:
+def _compare_problems(windows, problems, metric, level):
     """`compare_windows` of two binary problems."""
     problems = _independent(problems, windows)
-    means = [_mean_intervals(one, confidence_level) for one in problems]
-    found: dict[str, Any] = {
-        name: _difference([own[name] for own in means], confidence_level) for name in means[0]
-    }
-    notes: dict[str, str] = {}
-    if found["log_loss"] is None:
-        notes["log_loss"] = INFINITE
-    whole = min(_rarer_labels(one) for one in problems) >= FEWEST_LABELS
+    means = [_mean_intervals(problem, level) for problem in problems]
+    whole = min(map(_rarer_labels, problems)) >= FEWEST_LABELS
     lines: list[dict[str, MeanInterval]] = [{}, {}]
     reason = TOO_FEW
     try:
-        lines = [_line_intervals(one, confidence_level, whole) for one in problems]
+        lines = [_line_intervals(problem, level, whole) for problem in problems]
     except ValueError as error:
         reason = str(error)
-    for name in LINES:
-        pair = [own.get(name) for own in lines]
-        found[name] = None if None in pair else _difference(pair, confidence_level)
-        if found[name] is None:
-            notes[name] = reason
-    errors = [_error_interval(one, metric, confidence_level) for one in problems]
-    found["calibration_error"] = _difference(errors, confidence_level, floor=0.0)
-    if found["calibration_error"] is None:
-        notes["calibration_error"] = INFINITE
+    errors = [
+        {"calibration_error": _error_interval(problem, metric, level)} for problem in problems
+    ]
+    first, second = (means[k] | lines[k] | errors[k] for k in (0, 1))
+    differences: dict[str, Any] = {}
+    notes: dict[str, str] = {}
+    for name in (*means[0], *LINES, "calibration_error"):
+        differences[name] = None
+        if name in first and name in second:
+            floor = 0.0 if name == "calibration_error" else -np.inf
+            differences[name] = _difference(first[name], second[name], level, floor)
+        if differences[name] is None:
+            notes[name] = reason if name in LINES else INFINITE
     n_samples = problems[0].n_samples, problems[1].n_samples
-    return WindowComparison(windows, n_samples, metric, confidence_level, **found, notes=notes)
+    return WindowComparison(windows, n_samples, metric, level, **differences, notes=notes)
 
 
 def _independent(problems, windows):
     """The problems with the numbers of their own clusters; raises for a cluster in both."""
-    clusters = [one.cluster for one in problems]
+    clusters = [problem.cluster for problem in problems]
     if clusters[0] is None and clusters[1] is None:
         return problems
     both = np.intersect1d(*clusters)
@@ -330,7 +333,7 @@ def _independent(problems, windows):
             "which are then not independent: leave out their samples in one window, or use "
             "calibration_curve_equality_test, which allows for that."
         )
-    return [replace(one, cluster=number_clusters(one.cluster)) for one in problems]
+    return [replace(problem, cluster=number_clusters(problem.cluster)) for problem in problems]
 
 
 def _rarer_labels(problem):
@@ -346,12 +349,17 @@ def _is_few(problem):
 def _mean_intervals(problem, level):
     """Intervals of the quantities that are means over samples."""
     rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
-    data = problem.forecast, problem.target, level
-    found = {"observed_minus_expected": _residual_intervals(problem, level)[0]}
+    intervals = {"observed_minus_expected": _residual_intervals(problem, level)[0]}
     for name, score in (("brier", Brier()), ("log_loss", LogLoss())):
-        loss = partial(score.loss, forecast=problem.forecast)
-        found[name] = mean_loss_interval(loss, *data, estimate=problem.mean_loss(score), **rows)
-    return found
+        intervals[name] = mean_loss_interval(
+            partial(score.loss, forecast=problem.forecast),
+            problem.forecast,
+            problem.target,
+            level,
+            estimate=problem.mean_loss(score),
+            **rows,
+        )
+    return intervals
 
 
 def _residual_intervals(problem, level):
@@ -361,31 +369,41 @@ def _residual_intervals(problem, level):
     plain = mean_interval(residual, problem.weight, level, **rows)
     if not _is_few(problem):
         return plain, None
-    data = problem.forecast[:, 1], problem.target[:, 1], residual, np.ones(len(residual))
-    return few_label_limits(*data, problem.weight, level, plain.estimate, **rows)
+    return few_label_limits(
+        problem.forecast[:, 1],
+        problem.target[:, 1],
+        residual,
+        np.ones(len(residual)),
+        problem.weight,
+        level,
+        plain.estimate,
+        **rows,
+    )
 
 
 def _line_intervals(problem, level, whole):
     """Intervals of the logistic recalibration; of the intercept alone unless `whole`."""
-    x, y, *rows = uncertain_logits(problem)
+    uncertain, x = uncertain_logits(problem)
+    y = uncertain.target[:, 1]
     if whole:
         fitted = calibration_intercept_slope(_source(problem), confidence_level=level)
-        found = {name: getattr(fitted, name) for name in LINES}
+        intervals = {name: getattr(fitted, name) for name in LINES}
         if _is_few(problem):
             freedom = _rarer_labels(problem) - 2
-            found = {name: _widened(one, level, freedom) for name, one in found.items()}
+            intervals = {name: _widened(intervals[name], level, freedom) for name in LINES}
     elif y.size and y.min() < y.max():
-        found = {LINES[0]: coefficient_intervals(np.ones((len(x), 1)), x, y, rows, level)[0]}
+        intercept = np.ones((len(x), 1))
+        intervals = {LINES[0]: coefficient_intervals(intercept, x, uncertain, level)[0]}
     else:
         raise ValueError(
             "Calibration in the large, intercept and slope have no finite estimate: all labels of "
             "forecasts other than 0 and 1 are of one class in a window. More samples are needed."
         )
     if _is_few(problem):
-        shift, large = _residual_intervals(problem, level)[1], found[LINES[0]].estimate
-        limits = min(shift.low, large), max(shift.high, large)
-        found[LINES[0]] = MeanInterval(large, *limits, shift.standard_error)
-    return found
+        shift, large = _residual_intervals(problem, level)[1], intervals[LINES[0]].estimate
+        low, high = min(shift.low, large), max(shift.high, large)
+        intervals[LINES[0]] = MeanInterval(large, low, high, shift.standard_error)
+    return intervals
 
 
 def _widened(interval, level, freedom):
@@ -398,16 +416,13 @@ def _widened(interval, level, freedom):
 
 def _error_interval(problem, metric, level):
     """Interval of a calibration error of a binary problem."""
-    if not isinstance(metric, str) or metric not in METRICS:
-        raise ValueError(
-            f"metric must be one of {', '.join(map(repr, METRICS))}, got {shown(metric)}."
-        )
+    look_up(metric, dict.fromkeys(METRICS), "metric")
     source = _source(problem)
     forecast = None if isinstance(source, ForecastSummary) else problem.forecast
-    found = calibration_error_interval(
+    error = calibration_error_interval(
         source, forecast, metric=metric, confidence_level=level, notion="canonical"
     )
-    return MeanInterval(found.estimate, found.low, found.high, found.standard_error)
+    return MeanInterval(error.estimate, error.low, error.high, error.standard_error)
 
 
 def _source(problem):
@@ -415,8 +430,7 @@ def _source(problem):
     return problem if problem.count is None else ProblemSummary(problem)
 
 
-def _difference(pair, level, floor=-np.inf):
-    first, second = pair
+def _difference(first, second, level, floor):
     if not (np.isfinite(first.estimate) and np.isfinite(second.estimate)):
         return None
     difference = difference_interval(first, second, floor=floor)
@@ -440,19 +454,17 @@ def two_windows(
 
     The numbers of clusters are those of all samples.
     """
+    samples: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    samples |= {"pos_label": pos_label, "groups": groups}
     if isinstance(y_true, ForecastSummary) or isinstance(y_proba, ForecastSummary):
-        given: dict[str, Any] = {"by": by, "sample_weight": sample_weight, "labels": labels}
-        given |= {"pos_label": pos_label, "groups": groups}
-        return ("first", "second"), _of_sketches(y_true, y_proba, notion, given)
+        return ("first", "second"), _of_sketches(y_true, y_proba, notion, by=by, **samples)
     if by is None:
         raise ValueError(
             "by is missing: pass the window of each sample, or two sketches in place of labels "
             "and forecasts."
         )
-    rows = {"by": by, "sample_weight": sample_weight, "groups": groups}
-    check_indices(y_true=y_true, y_proba=y_proba, **rows)
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
-    problem = _only_event(named_events(*data))
+    check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight, groups=groups)
+    problem = _only_event(named_events(y_true, y_proba, notion, **samples))
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))
     if values.shape != (n_samples,):
@@ -470,20 +482,20 @@ def two_windows(
     return (str(names[0]), str(names[1])), [problem.take(rows) for rows in members]
 
 
-def _of_sketches(first, second, notion, given):
-    """The binary problem of each sketch; `given` are arguments that must be left out."""
-    names = [name for name, value in given.items() if value is not None]
+def _of_sketches(first, second, notion, **arguments):
+    """The binary problem of each sketch; all other arguments must be left out."""
+    names = [name for name, value in arguments.items() if value is not None]
     if names:
         raise ValueError(
             f"Sketches have labels, weights and windows already: leave out {', '.join(names)}."
         )
-    for one in (first, second):
-        if not isinstance(one, ForecastSummary):
+    for sketch in (first, second):
+        if not isinstance(sketch, ForecastSummary):
             raise ValueError(
                 "Two windows are two sketches, or labels, forecasts and by: got one sketch and "
-                f"a {type(one).__name__}."
+                f"a {type(sketch).__name__}."
             )
-    problems = [_only_event(named_events(one, None, notion)) for one in (first, second)]
+    problems = [_only_event(named_events(sketch, None, notion)) for sketch in (first, second)]
     if problems[0].classes.tolist() != problems[1].classes.tolist():
         raise ValueError(
             f"The sketches have the labels {listed(problems[0].classes)} and "

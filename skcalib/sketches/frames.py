@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any, Literal
 from warnings import catch_warnings, filterwarnings
 
@@ -35,16 +37,14 @@ def summarize(
     """The sketch of a data frame, with the sums computed where the data are.
 
     The cells of :class:`ForecastSketch` are grouped and summed by the engine of the frame; only the
-    sums of occupied cells are fetched, and the distinct labels if `labels` is None. Without
-    narwhals the frame is in this process already, and its columns are read as arrays.
+    sums of occupied cells are fetched, and the distinct labels if `labels` is None.
 
     Parameters
     ----------
     frame : data frame
         A pandas, polars (eager or lazy) or pyarrow table, a DuckDB relation, a Dask or PySpark data
-        frame, or any other that `narwhals <https://narwhals-dev.github.io/narwhals/>`_ supports.
-        Without narwhals (``pip install "skcalib[frames]"``) only eager pandas and polars frames are
-        supported.
+        frame, or any other that `narwhals <https://narwhals-dev.github.io/narwhals/>`_ supports,
+        which is needed: ``pip install "skcalib[frames]"``. scikit-learn 1.9 installs it.
     y_true : str
         Name of the column of labels.
     y_proba : str or list of str
@@ -96,98 +96,35 @@ def summarize(
     columns = _names(y_proba, "y_proba")
     groups = [] if by is None else _names(by, "by")
     weights = [] if sample_weight is None else [sample_weight]
-    narwhals = _narwhals()
-    if narwhals is None:
-        source: Any = _Arrays(frame)
-    else:
-        source = _Engine(narwhals, frame)
-    source.check_names([y_true, *columns, *weights, *groups])
-    classes = source.labels_of(y_true) if labels is None else check_label_list(labels)
+    engine = _Engine(frame)
+    engine.check_names([y_true, *columns, *weights, *groups])
+    classes = engine.labels_of(y_true) if labels is None else check_label_list(labels)
     if len(classes) != max(len(columns), 2):
         raise ValueError(
             f"{y_true!r} has {len(classes)} classes {listed(classes)}, but y_proba names "
             f"{len(columns)} column(s): pass labels= with the class of each column."
         )
     empty = ForecastSketch(classes, notion=notion, n_cells=n_cells)
-    cells = source.sums(empty._plan(), y_true, columns, sample_weight, groups)
-    sketches = {}
-    for key, sums in cells.items():
-        one = ForecastSketch(classes, notion=notion, n_cells=n_cells)
+    plan, sketches = empty._plan(), {}
+    names = ColumnNames(y_true, columns[0] if len(columns) == 1 else None)
+    for key, sums in engine.sums(plan, y_true, columns, sample_weight, groups).items():
         key = plain(None if by is None else key[0] if isinstance(by, str) else key, "by")
-        names = ColumnNames(y_true, columns[0] if len(columns) == 1 else None)
-        sketches[key] = one._part(one._plan(), names, {key: sums})
+        sketches[key] = empty._part(plan, names, {key: sums})
     return sketches[None] if by is None else sketches
 
 
-def _narwhals():
-    """The library, or None where it is not installed."""
-    try:
-        import narwhals
-    except ImportError:
-        return None
-    return narwhals
-
-
-def _names(given, parameter):
+def _names(value, parameter):
     """Names of columns as a list."""
-    names = [given] if isinstance(given, str) else given
-    whole = isinstance(names, Iterable) and (names := list(names))
-    if (
-        not whole
-        or not all(isinstance(name, str) for name in names)
-        or len(set(names)) < len(names)
-    ):
+    names = (
+        [value] if isinstance(value, str) else list(value if isinstance(value, Iterable) else ())
+    )
+    texts = all(isinstance(name, str) for name in names)
+    if not names or not texts or len(set(names)) < len(names):
         raise ValueError(
             f"{parameter} must be the name of a column, or a list of different names, got "
-            f"{shown(given)}."
+            f"{shown(value)}."
         )
     return names
-
-
-def _refuse_columns(names, known):
-    for name in names:
-        if known.count(name) != 1:
-            n = "no column" if name not in known else "more than one column"
-            raise ValueError(f"The frame has {n} {name!r}; its columns are {listed(known)}.")
-
-
-def _sorted_labels(values, y_true):
-    if any(map(is_missing, values)):
-        raise ValueError(f"{y_true!r} has missing values: labels are needed in all rows.")
-    try:
-        return np.array(sorted(values))
-    except TypeError as error:
-        raise ValueError(f"{y_true!r} mixes labels of types that cannot be ordered.") from error
-
-
-class _Arrays:
-    """A pandas or polars frame without narwhals: columns as arrays."""
-
-    def __init__(self, frame):
-        if not (hasattr(frame, "to_numpy") and hasattr(frame, "columns")):
-            raise ValueError(
-                f"A frame of type {type(frame).__name__} needs narwhals: pip install "
-                '"skcalib[frames]". Without it, pass a pandas or an eager polars frame.'
-            )
-        self.frame = frame
-
-    def check_names(self, names):
-        _refuse_columns(names, list(self.frame.columns))
-
-    def labels_of(self, y_true):
-        return _sorted_labels(set(self.frame[y_true].to_numpy().tolist()), y_true)
-
-    def sums(self, plan, y_true, columns, sample_weight, groups):
-        sketch = ForecastSketch(plan.labels, notion=plan.notion, n_cells=plan.n_cells)
-        proba = np.stack([self.frame[name].to_numpy() for name in columns], axis=1)
-        weight = None if sample_weight is None else self.frame[sample_weight].to_numpy()
-        by = None
-        if groups:
-            by = np.empty(len(proba), dtype=object)
-            by[:] = list(
-                zip(*(list(self.frame[name]) for name in groups), strict=True)  # dates remain dates
-            )
-        return sketch.fit(self.frame[y_true].to_numpy(), proba, weight, by=by)._cells
 
 
 # --- Sums by the engine of a frame ----------------------------------------------------------------
@@ -209,7 +146,14 @@ _FAULTS = {
 class _Engine:
     """A frame of any kind that narwhals supports."""
 
-    def __init__(self, narwhals, frame):
+    def __init__(self, frame):
+        try:
+            import narwhals
+        except ImportError:
+            raise ValueError(
+                f"A frame of type {type(frame).__name__} needs narwhals: pip install "
+                '"skcalib[frames]". Without it, add its columns to a ForecastSketch.'
+            ) from None
         self.nw = narwhals
         try:
             with catch_warnings():  # what narwhals moves to other packages is nothing to do here
@@ -224,11 +168,20 @@ class _Engine:
             raise ValueError(f"frame cannot be read: {in_words(error)}") from error
 
     def check_names(self, names):
-        _refuse_columns(names, self.frame.collect_schema().names())
+        known = self.frame.collect_schema().names()
+        for name in names:
+            if known.count(name) != 1:
+                n = "no column" if name not in known else "more than one column"
+                raise ValueError(f"The frame has {n} {name!r}; its columns are {listed(known)}.")
 
     def labels_of(self, y_true):
-        found = self._fetch(self.frame.select(y_true).unique())
-        return _sorted_labels(found[y_true].to_list(), y_true)
+        labels = self._fetch(self.frame.select(y_true).unique())[y_true].to_list()
+        if any(map(is_missing, labels)):
+            raise ValueError(f"{y_true!r} has missing values: labels are needed in all rows.")
+        try:
+            return np.array(sorted(labels))
+        except TypeError as error:
+            raise ValueError(f"{y_true!r} mixes labels of types that cannot be ordered.") from error
 
     def sums(self, plan, y_true, columns, sample_weight, groups):
         """`CellSums` by group, from one query for each problem."""
@@ -245,18 +198,18 @@ class _Engine:
             )
             number.append((2 * k + event) * plan.n_slots + cell)
             sums.append([table[_PREFIX + name].to_numpy() for name in _FIELDS])
-        every = np.array(group), np.concatenate(number), np.concatenate(sums, axis=1)
-        kept = every[2][0] > 0  # cells of rows of weight 0 only have no samples
-        codes, number, sums = (one[..., kept] for one in every)
+        columns_of_rows = np.array(group), np.concatenate(number), np.concatenate(sums, axis=1)
+        has_samples = columns_of_rows[2][0] > 0  # cells of rows of weight 0 only have no samples
+        codes, number, sums = (array[..., has_samples] for array in columns_of_rows)
         n_fields = 2 if sample_weight is None else 4
-        found = {}
+        sums_of_groups = {}
         for key, code in numbers.items():
             here = codes == code
             if here.any():
-                found[key] = _cell_sums(plan, number[here], sums[:, here], n_fields)
-        return found
+                sums_of_groups[key] = _cell_sums(plan, number[here], sums[:, here], n_fields)
+        return sums_of_groups
 
-    def _own(self, name):
+    def _added(self, name):
         """A column that the query adds."""
         return self.nw.col(_PREFIX + name)
 
@@ -264,8 +217,8 @@ class _Engine:
         return frame.collect() if isinstance(frame, self.nw.LazyFrame) else frame
 
     def _query(self, plan, k, y_true, columns, sample_weight, groups):
-        nw, own, frame = self.nw, self._own, self.frame
-        one, zero = nw.lit(1.0), nw.lit(0.0)
+        nw, added, frame = self.nw, self._added, self.frame
+        unit, zero = nw.lit(1.0), nw.lit(0.0)
 
         def named(**expressions):
             return frame.with_columns(
@@ -273,84 +226,88 @@ class _Engine:
             )
 
         def flag(condition):  # 1 where it is false or missing
-            return nw.when(condition).then(zero).otherwise(one)
+            return nw.when(condition).then(zero).otherwise(unit)
 
         scores = [f"p{j}" for j in range(len(columns))]
         frame = named(
             **{s: nw.col(c).cast(nw.Float64) for s, c in zip(scores, columns, strict=True)},
-            weight=one if sample_weight is None else nw.col(sample_weight).cast(nw.Float64),
+            weight=unit if sample_weight is None else nw.col(sample_weight).cast(nw.Float64),
         )
         least = -PROBABILITY_ROUNDING
         top = 1 + (ROW_SUM_TOLERANCE if len(columns) > 1 else PROBABILITY_ROUNDING)
-        inside = [(own(s) >= least) & (own(s) <= top) for s in scores]
+        inside = [(added(s) >= least) & (added(s) <= top) for s in scores]
         known = nw.col(y_true).is_in(plan.labels.tolist())
-        good_weight = (own("weight") >= 0) & (own("weight") < np.inf)
+        good_weight = (added("weight") >= 0) & (added("weight") < np.inf)
         frame = named(
             bad_label=flag(known),
-            bad_score=flag(_all(inside)),
+            bad_score=flag(reduce(and_, inside)),
             bad_weight=flag(good_weight),
-            weight=nw.when(good_weight).then(own("weight")).otherwise(zero),
-            **{s: nw.when(good & (own(s) > 0)).then(own(s)).otherwise(zero)
+            weight=nw.when(good_weight).then(added("weight")).otherwise(zero),
+            **{s: nw.when(good & (added(s) > 0)).then(added(s)).otherwise(zero)
                for s, good in zip(scores, inside, strict=True)},
         )  # fmt: skip
-        total = sum((own(s) for s in scores[1:]), start=own(scores[0]))
+        total = sum((added(s) for s in scores[1:]), start=added(scores[0]))
         score, event = self._scored(plan, k, scores, nw.col(y_true))
         frame = named(
             bad_sum=zero if len(columns) == 1 else flag((total - 1).abs() <= ROW_SUM_TOLERANCE),
-            score=nw.when(score < 1).then(score).otherwise(one),
-            event=nw.when(event).then(one).otherwise(zero),
+            score=nw.when(score < 1).then(score).otherwise(unit),
+            event=nw.when(event).then(unit).otherwise(zero),
         )
-        place = own("score").sqrt() - (1 - own("score")).sqrt()
+        place = added("score").sqrt() - (1 - added("score")).sqrt()
         frame = named(place=((place + 1) * (plan.n_cells / 2)).floor().clip(0, plan.n_cells - 1))
-        frame = named(end=own("place") * (2 / plan.n_cells) - 1)
-        frame = named(start=(own("end") + (2 - own("end") * own("end")).sqrt()) * 0.5)
-        place = nw.when(own("score") <= 0).then(zero).otherwise(own("place") + 1)
-        happened = nw.when(own("event") > 0).then(own("score")).otherwise(1 - own("score"))
+        frame = named(end=added("place") * (2 / plan.n_cells) - 1)
+        frame = named(start=(added("end") + (2 - added("end") * added("end")).sqrt()) * 0.5)
+        place = nw.when(added("score") <= 0).then(zero).otherwise(added("place") + 1)
+        happened = nw.when(added("event") > 0).then(added("score")).otherwise(1 - added("score"))
         frame = named(
-            cell=nw.when(own("score") >= 1).then(nw.lit(plan.n_cells + 1.0)).otherwise(place),
+            cell=nw.when(added("score") >= 1).then(nw.lit(plan.n_cells + 1.0)).otherwise(place),
             happened=happened,
         )
-        frame = named(loss=nw.when(own("happened") > 0).then(own("happened")).otherwise(one).log())
         frame = named(
-            count=nw.when(own("weight") > 0).then(one).otherwise(zero),
-            square=own("weight") * own("weight"),
-            score2=own("weight") * own("score") * own("score"),
-            loss=own("weight") * -own("loss"),
+            loss=nw.when(added("happened") > 0).then(added("happened")).otherwise(unit).log()
+        )
+        frame = named(
+            count=nw.when(added("weight") > 0).then(unit).otherwise(zero),
+            square=added("weight") * added("weight"),
+            score2=added("weight") * added("score") * added("score"),
+            loss=added("weight") * -added("loss"),
             **{f"by{i}": nw.col(name) for i, name in enumerate(groups)},
         )
-        inner = (own("score") > 0) & (own("score") < 1)
-        excess = nw.when(inner).then(own("score") - own("start") * own("start")).otherwise(zero)
-        frame = named(excess=own("weight") * excess)
+        inner = (added("score") > 0) & (added("score") < 1)
+        excess = (
+            nw.when(inner).then(added("score") - added("start") * added("start")).otherwise(zero)
+        )
+        frame = named(excess=added("weight") * excess)
         keys = [
             _PREFIX + name for name in (*(f"by{i}" for i in range(len(groups))), "cell", "event")
         ]
-        summed = [own(name).sum() for name in (*_FIELDS, *_FAULTS)]
+        summed = [added(name).sum() for name in (*_FIELDS, *_FAULTS)]
         return frame.group_by(*keys).agg(*summed)
 
     def _scored(self, plan, k, scores, label):
         """The score of problem k, and the condition that its event occurred."""
-        nw, own = self.nw, self._own
-        labels = [label == one for one in plan.labels.tolist()]
+        nw, added = self.nw, self._added
+        labels = [label == class_ for class_ in plan.labels.tolist()]
         if plan.notion == "canonical":
-            return own(scores[-1]), labels[1]
+            return added(scores[-1]), labels[1]
         if len(scores) == 1:
             raise ValueError(
                 f"notion={plan.notion!r} needs the columns of both classes: name them, or leave "
                 "notion= out."
             )
         if plan.notion == "classwise":
-            return own(scores[k]), labels[k]
+            return added(scores[k]), labels[k]
         if plan.notion == "cumulative":
-            up_to, event = own(scores[0]), labels[0]
+            up_to, event = added(scores[0]), labels[0]
             for s, here in zip(scores[1 : k + 1], labels[1 : k + 1], strict=True):
-                up_to, event = up_to + own(s), event | here
+                up_to, event = up_to + added(s), event | here
             return up_to, event
-        largest = own(scores[0])
+        largest = added(scores[0])
         for s in scores[1:]:  # Dask frames do not evaluate conditions of max_horizontal
-            largest = nw.when(own(s) > largest).then(own(s)).otherwise(largest)
+            largest = nw.when(added(s) > largest).then(added(s)).otherwise(largest)
         event = labels[-1]
         for s, here in zip(scores[-2::-1], labels[-2::-1], strict=True):  # the first of tied ones
-            tied = own(s) + RESOLUTION >= largest
+            tied = added(s) + RESOLUTION >= largest
             event = (tied & here) | (~tied & event)
         return largest, event
 
@@ -362,13 +319,6 @@ class _Engine:
                 raise ValueError(sentence.format(n=f"{n_rows:,}", **words))
         if not table[_PREFIX + "count"].to_numpy().sum():
             raise ValueError("The frame has no rows of positive weight: at least one is needed.")
-
-
-def _all(conditions):
-    first, *others = conditions
-    for one in others:
-        first = first & one
-    return first
 
 
 def _cell_sums(plan, key, sums, n_fields):

@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import shown
-from skcalib._util.packing import plain, read_arrays, refused, require, seal, unseal
+from skcalib._util.packing import pack, plain, refused, require, unpack
 from skcalib._util.parameters import completes_docstrings
 from skcalib._util.records import import_pandas
 from skcalib._util.types import ArrayLike
@@ -212,10 +212,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         """
         plan = self._plan()
         self._stored(plan)  # raises for changed parameters before any work
-        more = self._read(plan, y_true, y_proba, sample_weight, by)
+        chunk = self._read(plan, y_true, y_proba, sample_weight, by)
         with ADDING:
             names = ColumnNames.known_of(self).joined(ColumnNames.of(y_true, y_proba), plan.labels)
-            self._become(plan, self._stored(plan), more)
+            self._become(plan, self._stored(plan), chunk)
             names.store(self)
         return self
 
@@ -288,12 +288,20 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         losses, rows = cells.mean_losses(), []
         for k in range(self._fitted_plan.n_problems):
             here = np.flatnonzero((problem == k) & (weight > 0))  # beside 1e200, 1e-200 is 0
-            own, place = np.unique(slot[here], return_inverse=True)
+            occupied, place = np.unique(slot[here], return_inverse=True)
             mean = np.bincount(place, excess[here]) / np.bincount(place, weight[here])
-            mean += cell_starts(self._fitted_plan.n_cells)[own]
-            sums = weight[here], square[here], count[here]
-            known: dict[type, float] = {Brier: losses[k, 0], LogLoss: losses[k, 1]}
-            rows.append(ScoredRows(mean[place], event[here], *sums, known))
+            mean += cell_starts(self._fitted_plan.n_cells)[occupied]
+            mean_losses: dict[type, float] = {Brier: losses[k, 0], LogLoss: losses[k, 1]}
+            rows.append(
+                ScoredRows(
+                    mean[place],
+                    event[here],
+                    weight[here],
+                    square[here],
+                    count[here],
+                    mean_losses,
+                )
+            )
         return rows
 
     def summarised_notion(self) -> tuple[str, int, np.ndarray]:
@@ -345,8 +353,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         Returns
         -------
         bytes
-            The text ``skcalib-sketch``, a header in JSON, arrays and a check sum; :ref:`formats`
-            defines all of them.
+            A NumPy archive of a header in JSON and arrays, which :ref:`formats` defines.
         """
         check_is_fitted(self)
         plan = self._plan()
@@ -356,21 +363,16 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             "n_cells": plan.n_cells,
             "names": asdict(ColumnNames.known_of(self)),
             "groups": [
-                {
-                    "key": key,
-                    "n_samples": cells.n_samples,
-                    "scale": cells.scale,
-                    "size": len(cells.key),
-                    "weighted": len(cells.high) == 4,
-                }
-                for key, cells in self._cells.items()
+                {"key": key, "n_samples": sums.n_samples, "scale": sums.scale}
+                for key, sums in self._cells.items()
             ],
         }
-        parts = []
-        for cells in self._cells.values():
-            parts += [cells.key.astype("<i8").tobytes()]
-            parts += [array.astype("<f8").tobytes() for array in cells.numbers()]
-        return seal(SKETCH_MARK, _VERSION, header, parts)
+        arrays = {
+            f"{k}.{name}": array
+            for k, sums in enumerate(self._sums)
+            for name, array in sums.arrays().items()
+        }
+        return pack("ForecastSketch", header, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -384,31 +386,25 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         Raises
         ------
         ValueError
-            If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
-            Those of version 1 have no names of labels and scores.
+            If the bytes are not a sketch, are damaged or incomplete, or have another version of the
+            format.
         """
-        header, data, start = unseal(data, SKETCH_MARK, _FORMS, "sketch")
+        header, arrays = unpack(data, "ForecastSketch", _FORM)
         sketch = cls(**{name: header[name] for name in ("labels", "notion", "n_cells")})
-        cells = {}
-        with refused("sketch"):
+        groups: dict[Hashable, CellSums] = {}
+        with refused("state of a ForecastSketch"):
             plan = sketch._plan()
-            for group in header["groups"]:
-                n_fields, size = 4 if group["weighted"] else 2, group["size"]
-                shapes = CellSums.sizes(n_fields, size, plan.n_problems)
-                listed = [
-                    (k, "<f8" if k else "<i8", one) for k, one in enumerate([(size,), *shapes])
-                ]
-                arrays, start = read_arrays(listed, data, start)
-                key = plain(_tuples(group["key"]), "by")
-                own = group["n_samples"], float(group["scale"]), *arrays.values()
-                cells[key] = CellSums(plan, *own)
-                cells[key].require_sums()
-            require(start == len(data) and 0 < len(cells) == len(header["groups"]), "its length")
-        sketch._become(plan, cells)
-        ColumnNames(**header.get("names", {})).store(sketch)
+            for k, group in enumerate(header["groups"]):
+                group_arrays = {name: arrays.pop(f"{k}.{name}") for name in CellSums.ARRAYS}
+                sums = CellSums(plan, group["n_samples"], float(group["scale"]), **group_arrays)
+                sums.require_sums()
+                groups[plain(_tuples(group["key"]), "by")] = sums
+            require(not arrays and 0 < len(groups) == len(header["groups"]), "the list of groups")
+        sketch._become(plan, groups)
+        ColumnNames(**header["names"]).store(sketch)
         return sketch
 
-    def _plan(self):
+    def _plan(self) -> CellPlan:
         """The validated parameters."""
         labels, n_cells = check_known_labels(self.labels), check_count(self.n_cells, "n_cells")
         if not _FEWEST <= n_cells <= _MOST:
@@ -437,29 +433,29 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
         check_indices(y_true=y_true, by=by)  # `Samples` compares the others
-        rows = y_true, y_proba, NOTIONS[plan.notion](), sample_weight
-        events = Samples.of(*rows, plan.labels, remedy="labels")
+        notion = NOTIONS[plan.notion]()
+        events = Samples.of(y_true, y_proba, notion, sample_weight, plan.labels, remedy="labels")
         if by is None:
             return {None: sum_events(events, plan)[0]}
-        keys, codes = _number_groups(by, len(events.part.raw))
-        if events.part.weight is not None:
-            codes = codes[events.part.weight > 0]
+        keys, codes = _number_groups(by, len(events.raw))
+        if events.weight is not None:
+            codes = codes[events.weight > 0]
         sums = sum_events(events, plan, codes, len(keys))
-        return {key: one for key, one in zip(keys, sums, strict=True) if one.n_samples}
+        return {key: part for key, part in zip(keys, sums, strict=True) if part.n_samples}
 
     def _become(self, plan, *parts):
         """Take the sums of several dicts of groups, added where they share a group."""
         cells: dict[Hashable, CellSums] = {}
         for part in parts:
-            for key, one in part.items():
-                cells[key] = cells[key] + one if key in cells else one
+            for key, sums in part.items():
+                cells[key] = cells[key] + sums if key in cells else sums
         if cells:
             self._sums, self._fitted_plan = list(cells.values()), plan
             self.classes_, self.groups_ = plan.labels, list(cells)
-            self.n_samples_seen_ = sum(one.n_samples for one in cells.values())
+            self.n_samples_seen_ = sum(sums.n_samples for sums in cells.values())
         return self
 
-    def _part(self, plan, names, *parts):
+    def _part(self, plan: CellPlan, names: ColumnNames, *parts: dict[Hashable, CellSums]) -> Self:
         """A sketch with the same parameters, of these sums."""
         part = clone(self)._become(plan, *parts)
         names.store(part)
@@ -484,12 +480,15 @@ def _number_groups(by, n_samples):
     return [plain(key, "by") for key in numbers], codes
 
 
-#: First bytes of a sketch.
-SKETCH_MARK, _VERSION = b"skcalib-sketch", 2
-_FEWEST, _MOST = 16, 1 << 22
-_GROUP = {"key": object, "n_samples": int, "scale": float, "size": int, "weighted": bool}
-_FIRST = {"labels": [object], "notion": str, "n_cells": int, "groups": [_GROUP]}
-_FORMS = {1: _FIRST, _VERSION: _FIRST | {"names": NAMES_FORM}}
+_FEWEST, _MOST = 16, 1 << 22  # cells
+#: The form of the header of the bytes.
+_FORM = {
+    "labels": [object],
+    "notion": str,
+    "n_cells": int,
+    "names": NAMES_FORM,
+    "groups": [{"key": object, "n_samples": int, "scale": float}],
+}
 
 
 def _tuples(key):

@@ -5,21 +5,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from skcalib._util.packing import plain, require
+from skcalib._util.packing import plain, require, require_arrays
 from skcalib.data.labels import check_label_list
 
 
 def add_pairs(
-    one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The sum of two pairs (rounded sum, rounding error) as such a pair (Knuth)."""
-    high, lost = _two_sum(one[0], two[0])
-    return _two_sum(high, lost + (one[1] + two[1]))
+    high, lost = _two_sum(first[0], second[0])
+    return _two_sum(high, lost + (first[1] + second[1]))
 
 
 def _two_sum(a, b):
@@ -112,23 +112,23 @@ class CellSums:
     total: np.ndarray
     rest: np.ndarray
 
-    def numbers(self) -> tuple[np.ndarray, ...]:
-        """The float64 arrays, in the order of `sizes`."""
-        return self.high, self.low, self.total, self.rest
+    ARRAYS: ClassVar = ("key", "high", "low", "total", "rest")
 
-    @staticmethod
-    def sizes(n_fields: int, n_keys: int, n_problems: int) -> tuple[tuple[int, int], ...]:
-        """Shapes of the float64 arrays."""
-        cells, totals = (n_fields, n_keys), (2, 2 * n_problems)
-        return cells, cells, totals, totals
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays, by name."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
 
     def require_sums(self) -> None:
         """Raise for arrays that are no sums of samples."""
-        finite = all(np.isfinite(one).all() for one in self.numbers())
+        n_problems, n_fields = self.plan.n_problems, 4 if len(self.high) == 4 else 2
+        cells = np.zeros((n_fields, len(self.key)))
+        totals = np.zeros((2, 2 * n_problems))
+        expected = {"key": np.zeros(len(self.key), dtype=np.int64), "high": cells, "low": cells}
+        require_arrays(self.arrays(), {**expected, "total": totals, "rest": totals})
+        finite = all(np.isfinite(array).all() for array in self.arrays().values())
         pairs = (self.high, self.low), (self.total, self.rest)
-        rounded = all((one + error == one).all() for one, error in pairs)
+        rounded = all((value + error == value).all() for value, error in pairs)
         require(finite and rounded and self.scale > 0 and np.frexp(self.scale)[0] == 0.5, "a sum")
-        n_problems = self.plan.n_problems
         rising = np.all(
             np.diff(self.key, prepend=-1, append=2 * n_problems * self.plan.n_slots) > 0
         )
@@ -142,26 +142,29 @@ class CellSums:
         self.plan.refuse_other(other.plan)
         scale = max(self.scale, other.scale)
         n_fields = max(len(self.high), len(other.high))
-        one, two = self._at(scale, n_fields), other._at(scale, n_fields)
-        key, mine, theirs = _union(self.key, other.key)
+        mine, theirs = self._at(scale, n_fields), other._at(scale, n_fields)
+        key, my_place, their_place = _union(self.key, other.key)
         high, low = np.zeros((2, n_fields, len(key)))
         for i in range(n_fields):
-            high[i, mine], low[i, mine] = one[0][i], one[1][i]
-            for start in range(0, len(theirs), _BLOCK):
+            high[i, my_place], low[i, my_place] = mine.high[i], mine.low[i]
+            for start in range(0, len(their_place), _BLOCK):
                 part = slice(start, start + _BLOCK)
-                at = theirs[part]
-                both = (high[i, at], low[i, at]), (two[0][i, part], two[1][i, part])
-                high[i, at], low[i, at] = add_pairs(*both)
-        totals = add_pairs(one[2:], two[2:])
-        return CellSums(self.plan, self.n_samples + other.n_samples, scale, key, high, low, *totals)
+                at = their_place[part]
+                high[i, at], low[i, at] = add_pairs(
+                    (high[i, at], low[i, at]), (theirs.high[i, part], theirs.low[i, part])
+                )
+        total, error = add_pairs((mine.total, mine.rest), (theirs.total, theirs.rest))
+        n_samples = self.n_samples + other.n_samples
+        return CellSums(self.plan, n_samples, scale, key, high, low, total, error)
 
     def _at(self, scale, n_fields):
         """The sums of weights divided by another power of two, which is exact."""
         factor = self.scale / scale
         if factor == 1 and n_fields == len(self.high):
-            return self.numbers()
-        cells = _powers(factor) * np.stack([_with_weights(self.high), _with_weights(self.low)])
-        return *cells, factor * self.total, factor * self.rest
+            return self
+        high, low = (_powers(factor) * _with_weights(array) for array in (self.high, self.low))
+        totals = {"total": factor * self.total, "rest": factor * self.rest}
+        return replace(self, scale=scale, high=high, low=low, **totals)
 
     def unscaled(self) -> np.ndarray:
         """Numbers of samples, sums of weighted differences, of weights and of squares (4, m)."""
@@ -191,8 +194,8 @@ class CellSums:
 
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Number of the problem, whether the event occurred, and number of the cell of each key."""
-        rest, slot = np.divmod(self.key, self.plan.n_slots)
-        return rest // 2, rest % 2 == 1, slot
+        kind, slot = np.divmod(self.key, self.plan.n_slots)
+        return kind // 2, kind % 2 == 1, slot
 
 
 _BLOCK = 1 << 14  # cells that are added at a time, to need less memory
@@ -209,19 +212,19 @@ def _with_weights(fields):
     return fields if len(fields) == 4 else fields[[0, 1, 0, 0]]
 
 
-def _union(one, two):
+def _union(keys, others):
     """All keys of two increasing arrays, increasing, and the places of the keys of each."""
-    if np.array_equal(one, two):
-        return one, slice(None), np.arange(len(two))
-    both = np.concatenate([2 * one, 2 * two + 1])
+    if np.array_equal(keys, others):
+        return keys, slice(None), np.arange(len(others))
+    both = np.concatenate([2 * keys, 2 * others + 1])
     both.sort(kind="stable")  # two increasing parts: one merge
-    of_two = (both & 1).astype(bool)
+    of_others = (both & 1).astype(bool)
     both >>= 1
     first = np.append(True, both[1:] != both[:-1])
     key = both[first]
     place = np.cumsum(first, out=both)
     place -= 1
-    return key, place[~of_two], place[of_two]
+    return key, place[~of_others], place[of_others]
 
 
 def cells_of(score: np.ndarray, n_cells: int) -> np.ndarray:
@@ -251,9 +254,9 @@ def sum_events(
     """Sums of each group of `Samples`; `codes` (n,) are groups of those of positive weight."""
     n_problems, n_slots, starts = plan.n_problems, plan.n_slots, cell_starts(plan.n_cells)
     width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
-    n_fields = 2 if events.part.weight is None else 4
+    n_fields = 2 if events.weight is None else 4
     cells, totals = _Tally(n_fields, n_groups * width * n_slots), np.zeros((2, n_groups * width))
-    for score, event, weight in events.part.blocks(events.notion):
+    for score, event, weight in events.blocks():
         group = None if codes is None else codes[at : at + len(score)]
         at += len(score)
         n_samples += len(score) if group is None else np.bincount(group, minlength=n_groups)
@@ -278,14 +281,24 @@ def sum_events(
     totals[1] *= -1
     key, sums = cells.result()
     totals = totals.reshape(2, n_groups, width)
-    found = []
+    groups = []
     for g in range(n_groups):
-        here = slice(*np.searchsorted(key, [g * width * n_slots, (g + 1) * width * n_slots]))
-        own = key[here] - g * width * n_slots, sums[:, here].copy()
-        exact = np.broadcast_to(0.0, own[1].shape)
-        zeros = exact, totals[:, g].copy(), np.zeros((2, width))
-        found.append(CellSums(plan, int(n_samples[g]), events.scale, *own, *zeros))
-    return found
+        first = g * width * n_slots
+        start, stop = np.searchsorted(key, [first, first + width * n_slots])
+        high = sums[:, start:stop].copy()
+        groups.append(
+            CellSums(
+                plan,
+                int(n_samples[g]),
+                events.scale,
+                key[start:stop] - first,
+                high,
+                np.broadcast_to(0.0, high.shape),
+                totals[:, g].copy(),
+                np.zeros((2, width)),
+            )
+        )
+    return groups
 
 
 def _totals(value, hit, miss, weight, group, n_groups):
@@ -316,7 +329,7 @@ class _Tally:
         else:
             distinct, place = np.unique(key, return_inverse=True)
             place, into = place.ravel(), np.zeros((len(values), len(distinct)))
-            if sum(len(one) for one, _ in self._parts) > _DENSE:
+            if sum(len(keys) for keys, _ in self._parts) > _DENSE:
                 self._parts = [self.result()]
             self._parts.append((distinct, into))
         for row, value in zip(into, values, strict=True):

@@ -1,7 +1,8 @@
-"""Base class of smoothers, cross-validated predictions, and smoothing with any classifier.
+"""Base class of smoothers, and smoothers whose models are fitted on the other folds.
 
 `Smoother` is the base class. `cross_predict` and `check_folds` compute out-of-fold predictions.
-`OutOfFoldSmoother` and `CrossFitted` smooth with models that are fitted on the other folds.
+`OutOfFoldSmoother` smooths with models that are fitted on the other folds: any classifier
+(`CrossFitted`), or an average of recalibration maps, the default of the errors (`LogitSmoother`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from skcalib._util.parallel import out_of_fold
 from skcalib._util.parameters import check_parameters_of
 from skcalib._util.ties import merge_forecasts
 from skcalib._util.types import CV, ArrayLike, RandomState
-from skcalib._util.validation import mean_one
+from skcalib._util.validation import ROW_SUM_TOLERANCE, mean_one
+from skcalib.links.averaging import PER_CLASS, averaged_map
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore
@@ -88,16 +90,13 @@ class Smoother(BaseEstimator):
         The methods "risk" and "cross" of :func:`~skcalib.proper_calibration_error` use this
         estimate.
         """
-        check_is_fitted(self)
         values = self._values(values)
         folds = check_folds(5, values, random_state=0)
         return cross_predict(self.forecast_, values, self.weight_, self._refit, folds)
 
     def _refit(self, forecast, values, weight, cluster=None):
-        """The method `predict` of a clone that is fitted to other samples.
-
-        Smoothers that choose anything by their number of samples count clusters (n,) instead.
-        """
+        """The method `predict` of a clone that is fitted to other samples."""
+        # Smoothers that choose anything by their number of samples count clusters (n,) instead.
         return clone(self).fit(forecast, values, weight).predict
 
     def _store(self, forecast, target, sample_weight):
@@ -120,6 +119,7 @@ class Smoother(BaseEstimator):
             )
 
     def _values(self, values):
+        check_is_fitted(self)
         if values is None:
             return self.target_
         values = np.asarray(values, dtype=np.float64)
@@ -130,8 +130,15 @@ class Smoother(BaseEstimator):
             )
         return values
 
-    def _need_two(self):
-        check_at_least_two(len(self.forecast_))
+
+def free_columns(forecast):
+    """The second of two columns, where the first is redundant; else all."""
+    return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
+
+
+def sums_by_cell(cells, values):
+    """Sums (G, C) of values (n, C) over the cells that are numbered (n,)."""
+    return np.stack([np.bincount(cells, column) for column in values.T], axis=1)
 
 
 def check_at_least_two(n_samples):
@@ -162,7 +169,7 @@ def cross_predict(forecast, values, weight, fit_one, folds, cluster=None):
 
 
 def _fit_predict(fit_one, forecast, rows, train, test):
-    return fit_one(forecast[train], *(one[train] for one in rows))(forecast[test])
+    return fit_one(forecast[train], *(array[train] for array in rows))(forecast[test])
 
 
 def smooth_other_clusters(smoother, forecast, values, weight, cluster):
@@ -204,8 +211,8 @@ def check_folds(cv, values, *, random_state, cluster=None):
     placeholder = np.zeros(n_samples)
     cv = 5 if cv is None else cv
     if not isinstance(cv, (int, np.integer)):
-        own = () if cluster is None else (cluster,)
-        return list(check_cv(cv).split(placeholder, labels if one_hot else None, *own))
+        groups = () if cluster is None else (cluster,)
+        return list(check_cv(cv).split(placeholder, labels if one_hot else None, *groups))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds or a splitter, got {shown(cv)}.")
     if cluster is not None:
@@ -242,7 +249,6 @@ class OutOfFoldSmoother(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Out-of-fold predictions of `values`."""
-        check_is_fitted(self)
         values = self._values(values)
         self._check_target(values)
         folds = check_folds(self.cv, values, random_state=self.random_state)
@@ -344,3 +350,89 @@ class CrossFitted(OutOfFoldSmoother):
             return proba
 
         return predict
+
+
+_MANY_CLASSES = 20  # from which few samples per class give a warning
+
+
+class LogitSmoother(OutOfFoldSmoother):
+    r"""Cross-fitted average of recalibration maps, weighted by their evidence.
+
+    Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))`. The maps m
+    change slopes, shifts, slopes of single classes and curves of the logits; the identity is one of
+    them. The weights a follow from the log evidence of each map (:ref:`averaged_maps`). The default
+    of the proper calibration errors fits the same maps to all samples, and this smoother fits them
+    on the other folds. :ref:`smoothers` states where it is used. In the method "risk" its estimates
+    are a lower bound in expectation; the default is not.
+
+    Half of the smallest positive probability of the training fold replaces forecasts of exactly 0.
+    Logarithms below -87, the end of single precision, are compressed, as in `TemperatureScaling`.
+    This affects the fitted maps only, not the forecasts under evaluation.
+
+    With more than two classes and fewer than 20 samples for each, there are no maps of single
+    classes. With 20 or more classes, `fit` then gives a warning.
+
+    Parameters
+    ----------
+    cv : None, int or splitter, default=None
+        Folds, as in `CrossFitted`; five by default.
+    random_state : int, RandomState instance or None, default=0
+        Shuffles the folds of an integer `cv`.
+
+    See Also
+    --------
+    skcalib.recalibration.ModelAverageScaling : The same maps as a recalibrator.
+
+    Examples
+    --------
+    >>> from skcalib import proper_calibration_error
+    >>> from skcalib.smoothers import LogitSmoother
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> error = proper_calibration_error(data.y, data.y_proba, smoother=LogitSmoother())
+    >>> round(error, 3), round(data.truth["brier"], 3)
+    (0.007, 0.006)
+    """
+
+    def __init__(self, cv: CV = None, random_state: RandomState = 0) -> None:
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Store forecasts (n, K) and target (n, C); models are fitted when they are needed."""
+        super().fit(forecast, target, sample_weight)
+        warn_few_per_class(*self.forecast_.shape)
+        return self
+
+    def _fit_one(self, forecast, target, weight, cluster=None):
+        return averaged_map(forecast, target, weight, None, cluster)
+
+    def _refit(self, forecast, values, weight, cluster=None):
+        predict = super()._refit(forecast, values, weight)
+        return predict if cluster is None else self._fit_one(forecast, values, weight, cluster)
+
+    def _check_target(self, values):
+        shares = values.ndim == 2 and values.shape[1] > 1 and values.min() >= 0
+        if not (shares and np.allclose(values.sum(axis=1), 1, atol=ROW_SUM_TOLERANCE)):
+            super()._check_target(values)
+        if values.shape != self.forecast_.shape:
+            raise ValueError(
+                "LogitSmoother needs one forecast column per class; got forecasts of shape "
+                f"{self.forecast_.shape} and a target of shape {values.shape}. For other "
+                "representations use DirichletKernel or CrossFitted."
+            )
+
+
+def warn_few_per_class(n_samples: int, n_classes: int) -> None:
+    """Warn if there are many classes and too few samples for maps of each."""
+    if n_classes >= _MANY_CLASSES and n_samples < PER_CLASS * n_classes:
+        warnings.warn(
+            f"{n_samples} samples of {n_classes} classes are fewer than {PER_CLASS} per class: "
+            "miscalibration that is common to all classes is detected, but not that of single "
+            "classes. The error may be larger than the estimate: use more samples, or "
+            "notion='top_label'.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,8 +1,8 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
 `DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
-too few neighbours. For two columns the sums of kernels take near-linear time (`_dirichlet.beta`);
-for more columns they are exact sums over blocks of all pairs (`_dirichlet.canonical`).
+too few neighbours. For two columns the sums of kernels take near-linear time (`beta_sums`);
+for more columns they are exact sums over blocks of all pairs (`dirichlet_sums`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,11 @@ from skcalib._util.messages import is_finite, shown
 from skcalib._util.types import ArrayLike, Bandwidth, RandomState
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import one_of_each
-from skcalib.links.ranks import crowded, log_positive
+from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
-from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers._dirichlet.beta import (
-    beta_average,
-    beta_leave_one_out,
-    beta_likelihood,
-    beta_log_likelihoods,
-)
-from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers._base import Smoother, check_at_least_two, check_folds
+from skcalib.smoothers.beta_sums import beta_average, beta_leave_one_out, beta_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import dirichlet_average, dirichlet_log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -99,7 +94,7 @@ class DirichletKernel(Smoother):
     See Also
     --------
     skcalib.smoothers.NearestNeighborsSmoother : Neighbours in place of a kernel.
-    skcalib.KernelRecalibrator : The same as a recalibrator.
+    skcalib.recalibration.KernelRecalibrator : The same as a recalibrator.
 
     Examples
     --------
@@ -150,28 +145,28 @@ class DirichletKernel(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Weighted mean of `values` over all *other* samples."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
-        return self._leave_one_out(flat, self.bandwidth_).reshape(values.shape)
+        return self._leave_one_out(flat)(self.bandwidth_).reshape(values.shape)
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """As `smooth`, with a bandwidth chosen without the label of the sample."""
         if not self._by_risk():
             return self.smooth(values)
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
-        averages = np.empty_like(flat)
+        averages, leave_one_out = np.empty_like(flat), self._leave_one_out(flat)
         # Folds are not stratified, as they must not depend on the labels.
         folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
-        chosen = Parallel()(delayed(self._chosen_from)(train) for train, _ in folds)
+        parts = (self._part(train) for train, _ in folds)
+        searches = Parallel()(delayed(part._search)(full=False) for part in parts)
+        chosen = [search.bandwidth for search in searches]
         for bandwidth in set(chosen):  # folds with the same bandwidth share their sums
-            smoothed = self._leave_one_out(flat, bandwidth)
-            for (_, test), own in zip(folds, chosen, strict=True):
-                if own == bandwidth:
+            smoothed = leave_one_out(bandwidth)
+            for (_, test), of_fold in zip(folds, chosen, strict=True):
+                if of_fold == bandwidth:
                     averages[test] = smoothed[test]
         return averages.reshape(values.shape)
 
@@ -180,7 +175,10 @@ class DirichletKernel(Smoother):
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
         points = self._spread(np.asarray(forecast, dtype=np.float64))
-        return self._average(points, target, self.bandwidth_)
+        rows = points, self._points, self.weight_, target
+        if self.forecast_.shape[1] == 2:
+            return beta_average(*rows, self.bandwidth_)
+        return dirichlet_average(*rows, self.bandwidth_, n_jobs=self.n_jobs)[0]
 
     def _write(self, add, x):
         shape = self._points / self._points.sum(axis=1, keepdims=True) / self.bandwidth_
@@ -199,7 +197,7 @@ class DirichletKernel(Smoother):
         The sum over i of the log of the mean over j != i of k(s_i, s_j).
         """
         check_is_fitted(self)
-        return float(self._log_likelihoods([self.bandwidth_])[0])
+        return float(self._log_likelihoods()([self.bandwidth_])[0])
 
     def _refit(self, forecast, values, weight, cluster=None):
         if cluster is None or is_finite(self.bandwidth):
@@ -207,33 +205,32 @@ class DirichletKernel(Smoother):
         # Leaving out one sample of a cluster leaves the others, and the smallest bandwidth.
         rows = one_of_each(cluster)
         chosen = clone(self).fit(forecast[rows], values[rows], weight[rows])
-        found = clone(self)
-        found._store(forecast, values, weight)
-        found._spread_by(chosen._curve)
-        found.bandwidth_ = chosen.bandwidth_
-        return found.predict
+        kernel = clone(self)
+        kernel._store(forecast, values, weight)
+        kernel._spread_by(chosen._curve)
+        kernel.bandwidth_ = chosen.bandwidth_
+        return kernel.predict
 
     def _by_risk(self):
         return isinstance(self.bandwidth, str) and self.bandwidth == "risk"
 
     def _choose_bandwidth(self):
-        given = self.bandwidth
-        named = isinstance(given, str) and given in CRITERIA
-        function = callable(given) and not isinstance(given, type)
-        if not named and not function and not (is_finite(given) and given > 0):
-            raise ValueError(
-                "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
-                f"(n_samples, n_columns), got {shown(given)}."
-            )
-        if named and given == "scott":
+        bandwidth = self.bandwidth
+        if isinstance(bandwidth, str) and bandwidth == "scott":
             return self._scott()
-        if named:
-            self._need_two()
+        if isinstance(bandwidth, str) and bandwidth in CRITERIA:
+            check_at_least_two(len(self.forecast_))
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
-        bandwidth = given(*self.forecast_.shape) if function else given
+        if callable(bandwidth) and not isinstance(bandwidth, type):
+            bandwidth = bandwidth(*self.forecast_.shape)
+            if not is_finite(bandwidth) or not bandwidth > 0:
+                raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
         if not is_finite(bandwidth) or not bandwidth > 0:
-            raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
+            raise ValueError(
+                "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
+                f"(n_samples, n_columns), got {shown(bandwidth)}."
+            )
         return float(bandwidth)
 
     def _store(self, forecast, target, sample_weight):
@@ -272,10 +269,6 @@ class DirichletKernel(Smoother):
         part._spread_by(self._curve)
         return part
 
-    def _chosen_from(self, rows):
-        """The bandwidth chosen from a subset of the samples."""
-        return self._part(rows)._search(full=False).bandwidth
-
     def _search(self, full=True):
         n_samples, n_columns = self.forecast_.shape
         n_subsample = 1000 if n_columns == 2 else 2000
@@ -285,7 +278,7 @@ class DirichletKernel(Smoother):
             few = self._part(rng.choice(n_samples, n_subsample, replace=False))
             subsample_cost = few._cost()
             shrink = (n_samples / n_subsample) ** (-2 / (n_columns + 3))
-        return _search_bandwidth(
+        return search_bandwidth(
             self._cost(),
             criterion="risk" if self._by_risk() else "likelihood",
             n_samples=n_samples,
@@ -296,12 +289,10 @@ class DirichletKernel(Smoother):
 
     def _cost(self):
         """The criterion as a function of bandwidths."""
-        total, on_a_line = self.weight_.sum(), self.forecast_.shape[1] == 2
+        total = self.weight_.sum()
         if not self._by_risk():
-            likelihoods = self._log_likelihoods
-            if on_a_line:
-                likelihoods = beta_likelihood(self._points, self.weight_)
-            return lambda bandwidths: -likelihoods(bandwidths) / total
+            log_likelihoods = self._log_likelihoods()
+            return lambda bandwidths: -log_likelihoods(bandwidths) / total
         score = look_up(
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
@@ -309,10 +300,7 @@ class DirichletKernel(Smoother):
         # A class with a single sample gets probability 0 there at any bandwidth: it is omitted.
         alone = np.sum(target > 0, axis=0) == 1
         weight = self.weight_ * ~(target[:, alone] > 0).any(axis=1)
-
-        leave_one_out = partial(self._leave_one_out, target)
-        if on_a_line:
-            leave_one_out = beta_leave_one_out(self._points, self.weight_, target)
+        leave_one_out = self._leave_one_out(target)
 
         def risk(bandwidth):
             losses = score.loss(target, leave_one_out(bandwidth))
@@ -320,23 +308,21 @@ class DirichletKernel(Smoother):
 
         return lambda bandwidths: np.array([risk(h) for h in bandwidths])
 
-    def _average(self, points, values, bandwidth):
-        data = (points, self._points, self.weight_, values, bandwidth)
+    def _leave_one_out(self, values):
+        """The function of a bandwidth that averages values (n, C) over all other samples."""
+        rows = self._points, self.weight_, values
         if self.forecast_.shape[1] == 2:
-            return beta_average(*data)
-        return canonical_average(*data, n_jobs=self.n_jobs)[0]
+            return beta_leave_one_out(*rows)
+        return lambda bandwidth: dirichlet_average(
+            self._points, *rows, bandwidth, leave_out=True, n_jobs=self.n_jobs
+        )[0]
 
-    def _leave_one_out(self, values, bandwidth):
-        data = (self._points, self._points, self.weight_, values, bandwidth)
+    def _log_likelihoods(self):
+        """The function of bandwidths that gives leave-one-out log likelihoods."""
         if self.forecast_.shape[1] == 2:
-            return beta_average(*data, leave_out=True)
-        return canonical_average(*data, leave_out=True, n_jobs=self.n_jobs)[0]
-
-    def _log_likelihoods(self, bandwidths):
-        data = (self._points, self.weight_, bandwidths)
-        if self.forecast_.shape[1] == 2:
-            return beta_log_likelihoods(*data)
-        return canonical_log_likelihoods(*data, n_jobs=self.n_jobs)
+            return beta_log_likelihoods(self._points, self.weight_)
+        rows = self._points, self.weight_
+        return partial(dirichlet_log_likelihoods, *rows, n_jobs=self.n_jobs)
 
 
 # --- Search for the bandwidth ---------------------------------------------------------------------
@@ -402,7 +388,7 @@ class _Curve:
         return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
 
 
-def _search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
+def search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the
@@ -481,39 +467,29 @@ _TINY = np.finfo(np.float64).tiny
 
 def _warn_few_neighbours(kernel, rng):
     """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
-    data = kernel.forecast_, kernel._points, kernel.weight_, kernel.bandwidth_
-    neighbours, charge, uncertainty = _count_neighbours(*data, rng)
-    if charge > _TOO_FAR * uncertainty:
-        (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
+    # With the shares a_ij of the others in the average at s_i, the effective number of neighbours
+    # is 1 / sum_j a_ij^2 (Kish). The error is the direct Brier error of a calibrated forecast,
+    # |sum_j a_ij s_j - s_i|^2 + sum_j a_ij^2 (1 - |s_i|^2): the squared bias of averaging plus the
+    # variance of the labels.
+    (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
+    rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
+    points, scaled = kernel.forecast_[rows], kernel._points / bandwidth
+    log_kernel = np.log(np.maximum(kernel._points[rows], _TINY)) @ scaled.T
+    log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
+    log_kernel += np.log(kernel.weight_)
+    log_kernel[np.arange(len(rows)), rows] = -np.inf
+    share = softmax(log_kernel, axis=1)
+    square = np.sum(share**2, axis=1)
+    moved = np.sum((share @ kernel.forecast_ - points) ** 2, axis=1)
+    uncertainty = 1 - np.sum(points**2, axis=1)
+    error = float(np.mean(moved + uncertainty * square))
+    if error > _TOO_FAR * float(np.mean(uncertainty)):
         warnings.warn(
-            f"A kernel average here uses {neighbours:.3g} effective neighbours (median; "
+            f"A kernel average here uses {np.median(1 / square):.3g} effective neighbours (median; "
             f"{n_samples} samples of {n_columns} columns, bandwidth {bandwidth:.2g}): even a "
-            f"calibrated forecast would have a Brier calibration error of about {charge:.2g}."
+            f"calibrated forecast would have a Brier calibration error of about {error:.2g}."
             " Use the default smoother, notion='classwise' or 'top_label', or, where the bandwidth "
             "was not chosen by it, DirichletKernel('risk').",
             UserWarning,
             stacklevel=3,
         )
-
-
-def _count_neighbours(forecast, spread, weight, bandwidth, rng):
-    r"""Median effective neighbours, error of a calibrated forecast, and its uncertainty.
-
-    With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
-    is :math:`1 / \sum_j a_{ij}^2` (Kish). The error is the direct Brier error of a calibrated
-    forecast, :math:`\|\sum_j a_{ij} s_j - s_i\|^2 + \sum_j a_{ij}^2 (1 - \|s_i\|^2)`: the squared
-    bias of averaging plus the variance of the labels.
-    """
-    n_samples, n_columns = forecast.shape
-    rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
-    points, scaled = forecast[rows], spread / bandwidth
-    log_kernel = np.log(np.maximum(spread[rows], _TINY)) @ scaled.T
-    log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
-    log_kernel += np.log(weight)
-    log_kernel[np.arange(len(rows)), rows] = -np.inf
-    share = softmax(log_kernel, axis=1)
-    square = np.sum(share**2, axis=1)
-    moved = np.sum((share @ forecast - points) ** 2, axis=1)
-    uncertainty = 1 - np.sum(points**2, axis=1)
-    charge = np.mean(moved + uncertainty * square)
-    return float(np.median(1 / square)), float(charge), float(np.mean(uncertainty))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.types import ArrayLike
-from skcalib.smoothers._base import Smoother
+from skcalib.smoothers._base import Smoother, check_at_least_two, free_columns, sums_by_cell
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory
 _SAME = 1e-12  # distances that differ by no more are equal, as rounding separates them
@@ -74,17 +74,16 @@ class NearestNeighborsSmoother(Smoother):
                 f"{shown(self.n_neighbors)}."
             )
         self.n_neighbors_ = min(wanted, max(1, n_samples - 1))
-        # Two columns are redundant, and a tree over one coordinate is fast.
-        points, inverse = np.unique(self._coordinates(self.forecast_), axis=0, return_inverse=True)
+        # A tree over one coordinate is fast.
+        points, inverse = np.unique(free_columns(self.forecast_), axis=0, return_inverse=True)
         self._point, self._count = inverse.ravel(), np.bincount(inverse.ravel())
         self._index = NearestNeighbors().fit(points)
         return self
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the nearest *other* samples."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         return self._average(self.forecast_, flat, leave_out=True).reshape(values.shape)
 
@@ -98,15 +97,11 @@ class NearestNeighborsSmoother(Smoother):
         target = self.target_.reshape(len(self.target_), -1)
         return self._average(np.asarray(forecast, dtype=np.float64), target)
 
-    @staticmethod
-    def _coordinates(forecast):
-        return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
-
     def _average(self, points, values, leave_out=False):
         """Weighted means of values (n, C) over the nearest samples."""
         weighted = np.column_stack([self.weight_[:, None] * values, self.weight_])
-        sums = np.column_stack([np.bincount(self._point, column) for column in weighted.T])
-        points = self._coordinates(points)
+        sums = sums_by_cell(self._point, weighted)
+        points = free_columns(points)
         out = np.empty((len(points), values.shape[1]))
         nearest = min(self.n_neighbors_ + 1 + leave_out, len(sums))
         todo = np.arange(len(points))
@@ -120,29 +115,25 @@ class NearestNeighborsSmoother(Smoother):
         rows = max(1, _ENTRIES // (nearest * weighted.shape[1]))
         for start in range(0, len(todo), rows):
             here = todo[start : start + rows]
-            own = self._point[here] if leave_out else np.full(len(here), -1)
-            found, share = self._shares(points[here], own, nearest)
-            total = np.einsum("ij,ijc->ic", share, sums[found])
+            own_point = self._point[here] if leave_out else np.full(len(here), -1)
+            neighbours, share = self._shares(points[here], own_point, nearest)
+            total = np.einsum("ij,ijc->ic", share, sums[neighbours])
             if leave_out:
-                at_own = np.sum(share * (found == own[:, None]), axis=1)
+                at_own = np.sum(share * (neighbours == own_point[:, None]), axis=1)
                 total -= at_own[:, None] * weighted[here]
                 # The difference is inaccurate where one weight is far above those beside it.
                 for i in np.flatnonzero(total[:, -1] < 1e-9 * at_own * self.weight_[here]):
-                    each = dict(zip(found[i], share[i], strict=True))
-                    each = np.array([each.get(point, 0.0) for point in self._point])
-                    each[here[i]] = 0.0
-                    total[i] = each @ weighted
+                    shares = dict(zip(neighbours[i], share[i], strict=True))
+                    shares = np.array([shares.get(point, 0.0) for point in self._point])
+                    shares[here[i]] = 0.0
+                    total[i] = shares @ weighted
             out[here] = total[:, :-1] / total[:, -1:]
         return out
 
-    def _shares(self, points, own, nearest):
-        """The nearest different forecasts of each point, and the share of each that counts.
-
-        One sample at the forecast ``own`` does not count. Where the last distance is not complete,
-        more forecasts are asked for.
-        """
-        distance, found = self._index.kneighbors(points, nearest)
-        count = self._count[found] - (found == own[:, None])
+    def _shares(self, points, own_point, nearest):
+        """Nearest different forecasts of each point, and their shares, without one at its own."""
+        distance, neighbours = self._index.kneighbors(points, nearest)
+        count = self._count[neighbours] - (neighbours == own_point[:, None])
         first = np.diff(distance, axis=1, prepend=-1.0) > _SAME
         last = np.column_stack([first[:, 1:], np.ones(len(points), dtype=bool)])
         reached = np.cumsum(count, axis=1)
@@ -150,16 +141,14 @@ class NearestNeighborsSmoother(Smoother):
         after = np.where(last, reached, reached[:, -1:])
         after = np.minimum.accumulate(after[:, ::-1], axis=1)[:, ::-1]
         share = np.clip((self.n_neighbors_ - before) / np.maximum(after - before, 1), 0.0, 1.0)
+        # Where the last distance is not complete, more forecasts are asked for.
         if nearest < len(self._count) and np.any(before[:, -1] < self.n_neighbors_):
-            return self._shares(points, own, min(2 * nearest, len(self._count)))
-        return found, share
+            return self._shares(points, own_point, min(2 * nearest, len(self._count)))
+        return neighbours, share
 
     def _interval_sums(self, points, sums, leave_out):
-        """Sums over the neighbours on a line: differences of cumulative sums.
-
-        -> sums (n, C), the share of the own forecast (n,), and whether the interval was found.
-        The count of each interval is that of `_shares`.
-        """
+        """Sums (n, C) on a line, shares of the own forecast, and whether an interval was found."""
+        # Sums are differences of cumulative ones; the count of each interval is that of `_shares`.
         x, k = self._index._fit_X[:, 0], self.n_neighbors_
         if leave_out:
             at, place = x, self._point
@@ -169,8 +158,8 @@ class NearestNeighborsSmoother(Smoother):
         inner, outer, exact = _intervals(x, at, count, k + leave_out)
         before, after = (count[high] - count[low] for low, high in (inner, outer))
         if leave_out:
-            own = np.arange(len(x))
-            inside = (inner[0] <= own) & (own < inner[1])
+            points_themselves = np.arange(len(x))
+            inside = (inner[0] <= points_themselves) & (points_themselves < inner[1])
             before, after = before - inside, after - 1
         share = np.clip((k - before) / np.maximum(after - before, 1), 0.0, 1.0)
         cumulative = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)])
@@ -181,11 +170,9 @@ class NearestNeighborsSmoother(Smoother):
 
 
 def _intervals(x, at, count, k):
-    """Intervals [low, high) of the sorted points x around sorted places, and whether exact.
-
-    The outer one holds the k nearest samples and those at the distance of the k-th; the inner one
-    is without all samples at that distance. ``count`` holds the cumulative counts of the samples.
-    """
+    """Intervals [low, high) of sorted points x around sorted places, and whether they are exact."""
+    # The outer one holds the k nearest samples and those at the distance of the k-th; the inner one
+    # is without all samples at that distance. `count` holds the cumulative counts of the samples.
     middle = np.searchsorted(x, at)
     reach = np.full(len(at), np.inf)
 
@@ -203,9 +190,9 @@ def _intervals(x, at, count, k):
             first, last = within(distance)
             enough = count[last] - count[first] >= k
             low, high = np.where(enough, low, step), np.where(enough, step, high)
-        found = high <= most
+        reached = high <= most
         point = np.clip(middle - high if side < 0 else middle + high - 1, 0, len(x) - 1)
-        reach = np.where(found, np.minimum(reach, np.abs(x[point] - at)), reach)
+        reach = np.where(reached, np.minimum(reach, np.abs(x[point] - at)), reach)
     low, high = within(reach)
 
     def ends(low, high):

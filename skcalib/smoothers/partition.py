@@ -26,7 +26,14 @@ from skcalib._util.ties import (
 )
 from skcalib._util.types import ArrayLike, BinCount, Bins
 from skcalib._util.validation import check_count, number_of_samples
-from skcalib.smoothers._base import Smoother, check_folds, cross_predict
+from skcalib.smoothers._base import (
+    Smoother,
+    check_at_least_two,
+    check_folds,
+    cross_predict,
+    free_columns,
+    sums_by_cell,
+)
 from skcalib.stats.bins import parse_bins
 
 _ROUNDING = 1e-5  # of the sums of targets
@@ -86,11 +93,9 @@ class PartitionSmoother(Smoother):
 
     def cell_means(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over each cell, shape (n_cells_, C)."""
-        check_is_fitted(self)
         values = self._values(values)
         flat = values.reshape(len(values), -1)
-        sums = [np.bincount(self.cells_, self.weight_ * column) for column in flat.T]
-        return np.stack(sums, axis=1) / self.mass_[:, None]
+        return sums_by_cell(self.cells_, self.weight_[:, None] * flat) / self.mass_[:, None]
 
     def label_means(self, column: np.ndarray, n_columns: int) -> np.ndarray:
         """The `cell_means` (n_cells_, n_columns) of one-hot rows, from the column of each (n,)."""
@@ -101,15 +106,13 @@ class PartitionSmoother(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the cell of each forecast: a projection."""
-        check_is_fitted(self)
         values = self._values(values)
         return self.cell_means(values)[self.cells_].reshape(values.shape)
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Mean of `values` over the *other* samples of the cell, or over all others if none."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         result = np.empty_like(flat)
         todo = np.ones(len(flat), dtype=bool)
@@ -119,10 +122,10 @@ class PartitionSmoother(Smoother):
         for cells in (self.cells_, one_cell):
             for weight in (self.weight_, equal):
                 mass = np.bincount(cells, weight)[cells]
-                rest = mass - weight
-                usable = todo & (rest > 1e-12 * mass)
-                sums = _cell_sums(cells, weight[:, None] * flat)[cells] - weight[:, None] * flat
-                result[usable] = sums[usable] / rest[usable, None]
+                mass_of_others = mass - weight
+                usable = todo & (mass_of_others > 1e-12 * mass)
+                sums = sums_by_cell(cells, weight[:, None] * flat)[cells] - weight[:, None] * flat
+                result[usable] = sums[usable] / mass_of_others[usable, None]
                 todo &= ~usable
                 if not todo.any():
                     return result.reshape(values.shape)
@@ -130,8 +133,6 @@ class PartitionSmoother(Smoother):
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:
         """Mean of the fitted target over the cell of each new forecast."""
-        check_is_fitted(self)
-        forecast = np.asarray(forecast, dtype=np.float64)
         return self.cell_means()[self.assign(forecast)]
 
     def assign(self, forecast: np.ndarray) -> np.ndarray:
@@ -143,7 +144,8 @@ class PartitionSmoother(Smoother):
         cells = first[inverse.ravel()[self.n_cells_ :]]
         new = cells >= self.n_cells_
         if new.any():
-            cells[new] = _nearest(forecast[new], self.cell_means(self.forecast_))
+            neighbors = NearestNeighbors(n_neighbors=1).fit(self.cell_means(self.forecast_))
+            cells[new] = neighbors.kneighbors(forecast[new], return_distance=False)[:, 0]
         return cells
 
     def _write(self, add, x):
@@ -164,20 +166,6 @@ def _distinct(keys):
         return np.flatnonzero(occupied)[:, None], (np.cumsum(occupied) - 1)[keys[:, 0]]
     distinct, cells = np.unique(keys, axis=0, return_inverse=True)
     return distinct, cells.ravel()
-
-
-def _cell_sums(cells, values):
-    return np.stack([np.bincount(cells, column) for column in values.T], axis=1)
-
-
-def _nearest(points, centres):
-    neighbors = NearestNeighbors(n_neighbors=1).fit(centres)
-    return neighbors.kneighbors(points, return_distance=False)[:, 0]
-
-
-def _bin_coordinates(forecast):
-    """Columns that bins cut: the second for K = 2, where the first is redundant, else all."""
-    return forecast[:, 1:] if forecast.shape[1] == 2 else forecast
 
 
 class UniformBins(PartitionSmoother):
@@ -226,7 +214,7 @@ class UniformBins(PartitionSmoother):
 
     def _cell_keys(self, forecast):
         ends = bin_ends(split_centre(self.edges_))
-        return np.searchsorted(ends, _bin_coordinates(forecast), side="left")
+        return np.searchsorted(ends, free_columns(forecast), side="left")
 
 
 def quantile_cuts(
@@ -303,12 +291,12 @@ class QuantileBins(PartitionSmoother):
             raise ValueError(
                 "Bins of equal mass have edges of their own: give edges to UniformBins."
             )
-        columns = _bin_coordinates(forecast).T
+        columns = free_columns(forecast).T
         centre = 0.5 if forecast.shape[1] > 1 else np.inf  # one column: a score without an end
         self.edges_ = [quantile_cuts(column, bins, self._count, centre) for column in columns]
 
     def _cell_keys(self, forecast):
-        columns = _bin_coordinates(forecast).T
+        columns = free_columns(forecast).T
         pairs = zip(self.edges_, columns, strict=True)
         return np.stack([np.searchsorted(bin_ends(e), c, side="left") for e, c in pairs], axis=1)
 
@@ -335,10 +323,10 @@ class LevelSets(PartitionSmoother):
     """
 
     def _fit_cells(self, forecast):
-        self.levels_ = np.unique(_bin_coordinates(forecast), axis=0)
+        self.levels_ = np.unique(free_columns(forecast), axis=0)
 
     def _cell_keys(self, forecast):
-        stacked = np.concatenate([self.levels_, _bin_coordinates(forecast)])
+        stacked = np.concatenate([self.levels_, free_columns(forecast)])
         stacked = np.column_stack([merge_ties(column) for column in stacked.T])
         _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
         # A new value of the forecast gets a new key, beyond the fitted levels.
@@ -563,7 +551,6 @@ class IsotonicSmoother(PartitionSmoother):
 
     def smooth_held_out(self, values: ArrayLike | None = None) -> np.ndarray:
         """Curves fitted on the other folds, at each sample; all folds share one sort."""
-        check_is_fitted(self)
         values = self._values(values)
         order = np.argsort(self.forecast_[:, 1], kind="stable")
         folds = []
@@ -572,10 +559,11 @@ class IsotonicSmoother(PartitionSmoother):
             held_out[fold[1]] = True
             held_out = held_out[order]
             folds.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
-        found = np.empty_like(values)
-        rows = self.forecast_[order], values[order], self.weight_[order]
-        found[order] = cross_predict(*rows, self._refit, folds)
-        return found
+        smoothed = np.empty_like(values)
+        smoothed[order] = cross_predict(
+            self.forecast_[order], values[order], self.weight_[order], self._refit, folds
+        )
+        return smoothed
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:
         """The curve at new forecasts, interpolated linearly between cells."""

@@ -1,13 +1,13 @@
 """Restricted cubic splines of the logit: the smooth calibration curve of clinical research.
 
 `SplineSmoother` is the smoother, `SplineCurve` one fitted curve, `SplineBasis` its basis functions
-and `_firth` the penalised logistic regression.
+and `firth_regression` the penalised logistic regression.
 """
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, perm
@@ -176,23 +176,18 @@ class SplineCurve:
             return self
         p = expit(self._bent(score)[0])
         information = weight * p * (1 - p)
-        for count in range(self._most(weight @ label, weight @ (1 - label)), 2, -1):
+        most: Any = self.n_knots
+        if most == "auto":
+            rarer = min(weight @ label, weight @ (1 - label))
+            most = int(min(rarer / _PER_PARAMETER, max(_PLACES)))
+        for count in range(most, 2, -1):
             knots = np.unique(_quantiles(t, information, _PLACES[count]))
             if len(knots) == count and self._fit_knots(knots, t, label, weight):
                 break
         return self
 
-    def _most(self, *labels):
-        """The largest number of knots to try."""
-        if self.n_knots != "auto":
-            return self.n_knots
-        return int(min(min(labels) / _PER_PARAMETER, max(_PLACES)))
-
     def _fit_knots(self, knots, t, label, weight):
-        """Fit with these knots, two for a straight line and none for a constant; return self.
-
-        Return None, and keep the previous fit, where the columns are linearly dependent.
-        """
+        """Fit with knots, two for a line, none for a constant; None if columns are dependent."""
         basis = SplineBasis(knots)
         columns = basis(t)
         factor = np.linalg.qr(np.sqrt(weight / weight.sum())[:, None] * columns, mode="r")
@@ -203,7 +198,7 @@ class SplineCurve:
         if len(knots) == 2:  # weak normal prior of the slope around 1
             prior[1] = _SLOPE / basis.unit**2
         prior = whiten.T @ (prior[:, None] * whiten)
-        self.coef_, self.covariance_ = _firth(columns @ whiten, label, weight, t, prior)
+        self.coef_, self.covariance_ = firth_regression(columns @ whiten, label, weight, t, prior)
         self.knots_, self._basis, self._whiten = knots, basis, whiten
         return self
 
@@ -235,7 +230,10 @@ class SplineCurve:
         centre, design = self._bent(forecast[:, 1])
         known = [self.covariance_] if self.robust_ is None else [self.covariance_, self.robust_]
         spread = np.sqrt(
-            np.max([np.einsum("ij,jk,ik->i", design, one, design) for one in known], axis=0)
+            np.max(
+                [np.einsum("ij,jk,ik->i", design, covariance, design) for covariance in known],
+                axis=0,
+            )
         )
         reach = ndtri(0.5 + confidence_level / 2) * spread
         return expit(centre - reach), expit(centre + reach)
@@ -267,7 +265,16 @@ class SplineBasis:
         return np.column_stack(columns) / self.unit**derivative
 
 
-def _firth(design, label, weight, offset, prior):
+class _Fit(NamedTuple):
+    """Penalised likelihood, linear predictor, its variances and the information."""
+
+    value: float
+    linear: np.ndarray
+    spread: np.ndarray
+    information: np.ndarray
+
+
+def firth_regression(design, label, weight, offset, prior):
     """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
 
     Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear
@@ -279,33 +286,33 @@ def _firth(design, label, weight, offset, prior):
         linear = offset + design @ coef
         spread = weight * expit(linear) * expit(-linear)
         information = design.T @ (spread[:, None] * design)
-        fit = weight @ (label * linear - np.logaddexp(0, linear)) - 0.5 * coef @ prior @ coef
+        value = weight @ (label * linear - np.logaddexp(0, linear)) - 0.5 * coef @ prior @ coef
         sign, logdet = np.linalg.slogdet(information)
-        return (fit + 0.5 * logdet if sign > 0 else -np.inf), linear, spread, information
+        return _Fit(value + 0.5 * logdet if sign > 0 else -np.inf, linear, spread, information)
 
     # Start from the offset or from a constant curve, whichever has the larger likelihood.
     middle = (weight @ label + 0.5) / (mass + 1)
     flat = np.linalg.lstsq(design, logit(middle) - offset, rcond=None)[0]
-    coef = max(np.zeros(design.shape[1]), flat, key=lambda start: state(start)[0])
-    value, linear, spread, information = state(coef)
+    coef = max(np.zeros(design.shape[1]), flat, key=lambda start: state(start).value)
+    fit = state(coef)
     for _ in range(_ROUNDS):
-        covariance = np.linalg.inv(information)  # of the likelihood alone, as Jeffreys' prior
-        leverage = spread * np.einsum("ij,jk,ik->i", design, covariance, design)
-        p = expit(linear)
+        covariance = np.linalg.inv(fit.information)  # of the likelihood alone, as Jeffreys' prior
+        leverage = fit.spread * np.einsum("ij,jk,ik->i", design, covariance, design)
+        p = expit(fit.linear)
         slope = design.T @ (weight * (label - p) + leverage * (0.5 - p)) - prior @ coef
-        step = np.linalg.solve(information + prior, slope)
+        step = np.linalg.solve(fit.information + prior, slope)
         if slope @ step <= _TOLERANCE * max(1.0, mass * 1e-6):
             break
         scale = 1.0
         while scale > 1e-8:
             new = state(coef + scale * step)
-            if new[0] >= value + 1e-4 * scale * (slope @ step):
+            if new.value >= fit.value + 1e-4 * scale * (slope @ step):
                 break
             scale /= 2
         else:  # rounding: no step increases the likelihood
             break
-        coef, (value, linear, spread, information) = coef + scale * step, new
-    return coef, np.linalg.inv(information + prior)
+        coef, fit = coef + scale * step, new
+    return coef, np.linalg.inv(fit.information + prior)
 
 
 def _smallest(score):

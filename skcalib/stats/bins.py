@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import log, sqrt
 from numbers import Real
@@ -19,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 
 from skcalib._util.messages import is_whole, shown
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.types import Strategy
-from skcalib._util.validation import check_count, check_not_negative, look_up
+from skcalib._util.validation import check_count, check_not_negative
 
 LOG2 = log(2)
 
@@ -79,7 +78,7 @@ def optimal_n_bins(
 
     See Also
     --------
-    ece_generalization_bound : The bound for training samples.
+    skcalib.theory.ece_generalization_bound : The bound for training samples.
 
     Examples
     --------
@@ -92,15 +91,13 @@ def optimal_n_bins(
     [14, 31, 66]
     """
     n_samples, lipschitz = check_count(n_samples, "n_samples"), check_lipschitz(lipschitz)
-    look_up(strategy, STRATEGIES, "strategy")
-    function, keywords = look_up(bound, _MINIMISED, "bound")
-    statistical, binning = STRATEGIES[strategy]
+    check_choice(strategy, "strategy", choices=STRATEGIES)
+    check_choice(bound, "bound", choices=("bias", "tce"))
 
     def value(n_bins):
-        if bound == "bias":  # its terms, without checking the same arguments again
-            known = statistical(n_samples, n_bins, None)
-            return known + binning(n_samples, n_bins, lipschitz, None)
-        return function(n_samples, n_bins, strategy=strategy, lipschitz=lipschitz, **keywords)
+        if bound == "bias":
+            return sum(_bias_terms(n_samples, n_bins, strategy, lipschitz))
+        return _tce_gap(n_samples, n_bins, strategy, lipschitz)
 
     # The bounds fall and then rise with the number of bins: find the first that is not above its
     # successor.
@@ -226,11 +223,11 @@ def ece_bias_bound(
     See Also
     --------
     optimal_n_bins : The number of bins with the smallest total bound.
-    ece_generalization_bound : Bounds for training samples.
+    skcalib.theory.ece_generalization_bound : Bounds for training samples.
 
     Examples
     --------
-    >>> from skcalib import ece_bias_bound
+    >>> from skcalib.theory import ece_bias_bound
     >>> round(ece_bias_bound(10_000, 15), 4), round(ece_bias_bound(10_000, 15, term="binning"), 4)
     (0.1789, 0.1333)
     >>> round(ece_bias_bound(10_000, 15, term="statistical", confidence_level=0.95), 4)
@@ -238,19 +235,15 @@ def ece_bias_bound(
     """
     n_samples, n_bins = check_samples_per_bin(n_samples, n_bins)
     lipschitz = check_lipschitz(lipschitz)
-    statistical, binning = look_up(strategy, STRATEGIES, "strategy")
-    terms = look_up(term, TERMS, "term")
+    check_choice(strategy, "strategy", choices=STRATEGIES)
+    check_choice(term, "term", choices=_TERMS)
     delta = None
     if confidence_level is not None:
         delta = 1 - float(confidence_level)
         # The width of uniform bins is not random, so only quantile bins share delta.
         delta /= 2 if (term, strategy) == ("total", "quantile") else 1
-    bound = 0.0
-    if "statistical" in terms:
-        bound += statistical(n_samples, n_bins, delta)
-    if "binning" in terms:
-        bound += binning(n_samples, n_bins, lipschitz, delta)
-    return bound
+    statistical, binning = _bias_terms(n_samples, n_bins, strategy, lipschitz, delta)
+    return {"statistical": statistical, "binning": binning, "total": statistical + binning}[term]
 
 
 def sign_deviation(n_samples: int, n_bins: int, nats: float = 0.0) -> float:
@@ -260,41 +253,27 @@ def sign_deviation(n_samples: int, n_bins: int, nats: float = 0.0) -> float:
 
 def quantile_deviation(n_samples: int, n_bins: int) -> float:
     """The r of F24, for bins whose edges are B of the n samples."""
-    rest = n_samples - n_bins
-    return sign_deviation(rest, n_bins) + 2 * n_bins / rest
+    other_samples = n_samples - n_bins
+    return sign_deviation(other_samples, n_bins) + 2 * n_bins / other_samples
 
 
-def _uniform_statistical(n_samples, n_bins, delta):
-    return sign_deviation(n_samples, n_bins, 0.0 if delta is None else -log(delta))
-
-
-def _uniform_binning(n_samples, n_bins, lipschitz, delta):
-    return (1 + lipschitz) / n_bins
-
-
-def _quantile_statistical(n_samples, n_bins, delta):
+def _bias_terms(n_samples, n_bins, strategy, lipschitz, delta=None):
+    """Bounds of the statistical and of the binning bias, in expectation without `delta`."""
+    if strategy == "uniform":
+        nats = 0.0 if delta is None else -log(delta)
+        return sign_deviation(n_samples, n_bins, nats), (1 + lipschitz) / n_bins
     if delta is None:
-        return quantile_deviation(n_samples, n_bins)
-    return 1.5 * sign_deviation(n_samples, n_bins, log(2 / delta)) + 2 * n_bins / n_samples
-
-
-def _quantile_binning(n_samples, n_bins, lipschitz, delta):
-    if delta is None:
-        largest_excess = quantile_deviation(n_samples, n_bins)
+        statistical = largest_excess = quantile_deviation(n_samples, n_bins)
     else:
+        deviation = sign_deviation(n_samples, n_bins, log(2 / delta))
+        statistical = 1.5 * deviation + 2 * n_bins / n_samples
         largest_excess = 2 / n_samples + sqrt(log(n_bins / delta) / (2 * n_samples))
-    return (1 + lipschitz) * (1 / n_bins + largest_excess)
+    return statistical, (1 + lipschitz) * (1 / n_bins + largest_excess)
 
 
-STRATEGIES = {
-    "uniform": (_uniform_statistical, _uniform_binning),
-    "quantile": (_quantile_statistical, _quantile_binning),
-}
-TERMS = {
-    "total": ("statistical", "binning"),
-    "statistical": ("statistical",),
-    "binning": ("binning",),
-}
+#: Strategies of bins, equal width first, as in F24.
+STRATEGIES = ("uniform", "quantile")
+_TERMS = ("total", "statistical", "binning")
 
 
 def check_lipschitz(lipschitz: float) -> float:
@@ -322,52 +301,15 @@ def check_samples_per_bin(n_samples: int, n_bins: int) -> tuple[int, int]:
 # --- Generalization bounds ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Setting:
-    """Checked arguments of `ece_generalization_bound`."""
-
-    n: int
-    n_bins: int
-    strategy: str
-    lipschitz: float
-    error_nats: float  # ecmi or residual_cmi
-    fcmi: float
-    radius: float
-    log_covering_number: float
+def _tce_gap(n_samples, n_bins, strategy, lipschitz, error_nats=0.0, fcmi=0.0):
+    """The bound of "tce", with the information of the error or of the residuals, and fCMI."""
+    width = (1 + lipschitz) / n_bins
+    if strategy == "quantile":  # the edges depend on the samples too
+        width += (1 + lipschitz) * sign_deviation(n_samples, n_bins, fcmi)
+    return width + 2 * sign_deviation(n_samples, n_bins, error_nats)
 
 
-def _ece_gap(s):
-    return 2 * sign_deviation(s.n, s.n_bins, s.error_nats)
-
-
-def _tce_gap(s):
-    width = (1 + s.lipschitz) / s.n_bins
-    if s.strategy == "quantile":  # the edges depend on the samples too
-        width += (1 + s.lipschitz) * sign_deviation(s.n, s.n_bins, s.fcmi)
-    return width + _ece_gap(s)
-
-
-def _recalibrated_fresh(s):
-    return quantile_deviation(s.n, s.n_bins)
-
-
-def _recalibrated_reused(s):
-    return 2 * sign_deviation(s.n, s.n_bins, s.fcmi)
-
-
-def _metric_entropy(s):
-    # B ln(2 N) = B ln 2 + B ln N
-    noise = 2 * sign_deviation(s.n, s.n_bins, s.n_bins * s.log_covering_number)
-    return (1 + s.lipschitz) / s.n_bins + (2 + s.lipschitz) * s.radius + noise
-
-
-BOUNDS = {
-    "ece": _ece_gap,
-    "tce": _tce_gap,
-    "recalibrated_fresh": _recalibrated_fresh,
-    "recalibrated_reused": _recalibrated_reused,
-    "metric_entropy": _metric_entropy,
-}
+_BOUNDS = ("ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy")
 
 
 @checks_parameters
@@ -459,12 +401,12 @@ def ece_generalization_bound(
 
     See Also
     --------
-    evaluate_supersample : Estimates the gap by refits.
-    ece_bias_bound : Bounds for held-out samples.
+    skcalib.theory.evaluate_supersample : Estimates the gap by refits.
+    skcalib.theory.ece_bias_bound : Bounds for held-out samples.
 
     Examples
     --------
-    >>> from skcalib import ece_generalization_bound
+    >>> from skcalib.theory import ece_generalization_bound
     >>> round(ece_generalization_bound(100, 15, bound="recalibrated_fresh"), 4)
     0.8476
     >>> for nats in (0, 10, 100):
@@ -474,12 +416,12 @@ def ece_generalization_bound(
     0.302
     """
     n_samples, n_bins = check_samples_per_bin(n_samples, n_bins)
-    formula = look_up(bound, BOUNDS, "bound")
-    look_up(strategy, STRATEGIES, "strategy")
+    check_choice(bound, "bound", choices=_BOUNDS)
+    check_choice(strategy, "strategy", choices=STRATEGIES)
     if bound == "metric_entropy" and strategy != "uniform":
         raise ValueError("bound='metric_entropy' holds for uniform bins: use bound='tce'.")
-    given = {"ecmi": ecmi, "residual_cmi": residual_cmi, "fcmi": fcmi}
-    for name, value in given.items():
+    information = {"ecmi": ecmi, "residual_cmi": residual_cmi, "fcmi": fcmi}
+    for name, value in information.items():
         check_not_negative(value, name, "information in nats")
         if value > n_samples * LOG2 * (1 + 1e-12):
             raise ValueError(
@@ -491,18 +433,23 @@ def ece_generalization_bound(
             f"ecmi={ecmi:g} and residual_cmi={residual_cmi:g} are two choices of the same "
             "information: give one of them."
         )
-    return formula(
-        _Setting(
-            n_samples,
-            n_bins,
-            strategy,
-            check_lipschitz(lipschitz),
-            float(ecmi or residual_cmi),
-            float(fcmi),
-            _check_radius(radius, n_bins, required=bound == "metric_entropy"),
-            check_not_negative(log_covering_number, "log_covering_number", "a logarithm, ln N"),
-        )
+    lipschitz = check_lipschitz(lipschitz)
+    log_covering_number = check_not_negative(
+        log_covering_number, "log_covering_number", "a logarithm, ln N"
     )
+    radius = _check_radius(radius, n_bins, required=bound == "metric_entropy")
+    if bound == "ece":
+        return 2 * sign_deviation(n_samples, n_bins, float(ecmi or residual_cmi))
+    if bound == "tce":
+        error_nats = float(ecmi or residual_cmi)
+        return _tce_gap(n_samples, n_bins, strategy, lipschitz, error_nats, float(fcmi))
+    if bound == "recalibrated_fresh":
+        return quantile_deviation(n_samples, n_bins)
+    if bound == "recalibrated_reused":
+        return 2 * sign_deviation(n_samples, n_bins, float(fcmi))
+    # B ln(2 N) = B ln 2 + B ln N
+    noise = 2 * sign_deviation(n_samples, n_bins, n_bins * log_covering_number)
+    return (1 + lipschitz) / n_bins + (2 + lipschitz) * radius + noise
 
 
 def _check_radius(radius, n_bins, *, required):
@@ -516,10 +463,3 @@ def _check_radius(radius, n_bins, *, required):
             f"bound='metric_entropy', got {shown(radius)}."
         )
     return float(radius)
-
-
-#: The bounds that `optimal_n_bins` minimises, and the arguments that select them.
-_MINIMISED: dict[str, tuple[Callable[..., float], dict[str, str]]] = {
-    "bias": (ece_bias_bound, {}),
-    "tce": (ece_generalization_bound, {"bound": "tce"}),
-}

@@ -47,4 +47,5 @@ def refutation(forecast: np.ndarray, target: np.ndarray) -> str:
     if len(columns) > 2:
         return "refuted by a label where the forecast said 0"
     words = ("no event where the forecast said 1", "an event where the forecast said 0")
-    return "refuted by " + " and ".join(w for w, one in zip(words, columns, strict=True) if one)
+    reasons = [reason for reason, refutes in zip(words, columns, strict=True) if refutes]
+    return "refuted by " + " and ".join(reasons)

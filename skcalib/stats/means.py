@@ -114,8 +114,7 @@ def mean_loss_interval(
     if not (few and np.isfinite([plain.estimate, plain.standard_error]).all()):
         return plain
     several = forecast.shape[1] > 2
-    chance, label = _events(forecast), _events(forecast, target)
-    without, event = np.zeros_like(forecast), forecast
+    chance, without, event = _events(forecast), np.zeros_like(forecast), forecast
     if several:
         without[np.arange(len(forecast)), forecast.argmax(axis=1)] = 1.0
     else:
@@ -125,14 +124,22 @@ def mean_loss_interval(
         least, most = np.sort([loss(without), loss(event)], axis=0)
         gain = (loss(event) - loss(without)) / (chance if several else 1.0)
     gain = np.where(np.isfinite(gain), gain, 0.0)
-    data = chance, label, losses, gain, weight, confidence_level, plain.estimate
-    found = few_label_limits(*data, **rows)[0]
+    interval, _ = few_label_limits(
+        chance,
+        _events(forecast, target),
+        losses,
+        gain,
+        weight,
+        confidence_level,
+        plain.estimate,
+        **rows,
+    )
     if several:
-        return found
+        return interval
     least, most = (float(weighted_mean(values, weight)) for values in (least, most))
-    low = max(found.low, min(least, found.estimate))
-    high = min(found.high, max(most, found.estimate))
-    return replace(found, low=low, high=high)
+    low = max(interval.low, min(least, interval.estimate))
+    high = min(interval.high, max(most, interval.estimate))
+    return replace(interval, low=low, high=high)
 
 
 def has_few_labels(
@@ -215,11 +222,11 @@ def few_label_limits(
         residual = label - expit(x + fitted * gain / unit)
         sums = cluster_sums(np.sqrt(square) * gain * residual, cluster)
         factor = max(1.0, reach**2 * inflation(units) * np.sum(sums**2) / spread(fitted))
-    other = reach**2 * (square @ (expected - share @ expected) ** 2)
+    variation = reach**2 * (square @ (expected - share @ expected) ** 2)
     low, high = (
         root(lambda t, s=sign: gap(t) + s * np.sqrt(factor * spread(t) + _TINY)) for sign in (-1, 1)
     )
-    down, up = (float(np.hypot(gap(tilt), np.sqrt(other))) for tilt in (low, high))
+    down, up = (float(np.hypot(gap(tilt), np.sqrt(variation))) for tilt in (low, high))
     mean = MeanInterval(estimate, estimate - down, estimate + up, (down + up) / (2 * reach))
     centre, error = float(np.clip(fitted, low, high)), (high - low) / (2 * reach)
     return mean, MeanInterval(centre, float(low), float(high), error)
@@ -239,12 +246,13 @@ def difference_interval(
     limits remain. The standard error is the root of the sum of the squared ones. An estimate below
     `floor`, the smallest possible value, counts as this value.
     """
-    one, two = max(first.estimate, floor), max(second.estimate, floor)
-    down = np.hypot(max(one - first.low, 0.0), max(second.high - two, 0.0))
-    up = np.hypot(max(first.high - one, 0.0), max(two - second.low, 0.0))
+    minuend, subtrahend = max(first.estimate, floor), max(second.estimate, floor)
+    down = np.hypot(max(minuend - first.low, 0.0), max(second.high - subtrahend, 0.0))
+    up = np.hypot(max(first.high - minuend, 0.0), max(subtrahend - second.low, 0.0))
     estimate = first.estimate - second.estimate
     error = float(np.hypot(first.standard_error, second.standard_error))
-    low, high = min(one - two - down, estimate), max(one - two + up, estimate)
+    low = min(minuend - subtrahend - down, estimate)
+    high = max(minuend - subtrahend + up, estimate)
     return MeanInterval(estimate, float(low), float(high), error)
 
 
@@ -277,8 +285,8 @@ def mean_difference(
 
     If each is infinite where the other is not, the mean is undefined, and the interval the line.
     """
-    infinite, other = np.isinf(first), np.isinf(second)
-    if np.any(infinite & ~other) and np.any(other & ~infinite):
+    infinite, infinite_too = np.isinf(first), np.isinf(second)
+    if np.any(infinite & ~infinite_too) and np.any(infinite_too & ~infinite):
         return MeanInterval(0.0, -np.inf, np.inf, np.inf)
     equal = first == second
     difference = np.where(equal, 0.0, first) - np.where(equal, 0.0, second)
@@ -350,7 +358,7 @@ def observed_expected_ratio(
     the ratio is not a floating-point number.
     """
     check_confidence_level(confidence_level)
-    label, forecast = (np.asarray(one, dtype=np.float64) for one in (label, forecast))
+    label, forecast = np.asarray(label, dtype=np.float64), np.asarray(forecast, dtype=np.float64)
     observed, size = _rate(label, weight, square)
     expected = float(weighted_mean(forecast, weight))
     with np.errstate(over="ignore", divide="ignore"):
@@ -434,41 +442,41 @@ def concordance_interval(
         )
     area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
     _, place = np.unique(score, return_inverse=True)
-    ranked = [ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
-    ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
-    squares = [None if square is None else np.asarray(square)[own] for own in (event, ~event)]
+    influence, errors, sizes = np.empty(len(event)), [], []
+    for outcome in (True, False):
+        members = event == outcome
+        values = ranked_above(place[members], place[~members], weight[~members])
+        if not outcome:
+            values = 1 - values  # a non-event is ranked correctly if it is below
+        squares = None if square is None else np.asarray(square)[members]
+        clusters = None if cluster is None else cluster[members]
+        sizes.append(max(independent_size(weight[members], squares, clusters), 1.0))
+        if cluster is None:
+            errors.append(mean_interval(values, weight[members], square=squares).standard_error)
+        else:
+            share = weight[members] / weight[members].sum()
+            influence[members] = share * (values - share @ values)
     if cluster is None:
-        errors = [
-            mean_interval(values, weight[own], square=own_square).standard_error
-            for values, own, own_square in zip(ranked, (event, ~event), squares, strict=True)
-        ]
         error, level = float(np.hypot(errors[0], errors[1])), confidence_level
     else:
-        influence, units = np.empty(len(event)), independent_size(weight, cluster=cluster)
-        for values, own in zip(ranked, (event, ~event), strict=True):
-            share = weight[own] / weight[own].sum()
-            influence[own] = share * (values - share @ values)
+        units = independent_size(weight, cluster=cluster)
         error = float(np.sqrt(np.sum(cluster_sums(influence, cluster) ** 2) * inflation(units)))
         level = student_level(confidence_level, units)
-    size, others = (
-        max(independent_size(weight[k], own, None if cluster is None else cluster[k]), 1.0)
-        for k, own in zip((event, ~event), squares, strict=True)
-    )
     low, high = area, area
     if exists := 0 < area < 1 and 1e-9 < error < np.inf:
         reach = _normal_quantile(level) * error / (area * (1 - area))
         low, high = (float(expit(logit(area) + end)) for end in (-reach, reach))
-    if exists and min(size, others) >= FEW:
+    if exists and min(sizes) >= FEW:
         return MeanInterval(area, low, high, error)
-    limits = _newcombe(area, size, others, confidence_level)
-    wide = interval_of_limits(area, min(low, limits[0]), max(high, limits[1]), confidence_level)
+    lowest, highest = _newcombe(area, sizes[0], sizes[1], confidence_level)
+    wide = interval_of_limits(area, min(low, lowest), max(high, highest), confidence_level)
     return replace(wide, standard_error=error) if exists else wide
 
 
-def ranked_above(own: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Share of the weight of `others` below each value of `own`, ties counted half."""
-    at = np.bincount(others, weight, max(own.max(), others.max()) + 1)
-    return ((np.cumsum(at) - at / 2) / weight.sum())[own]
+def ranked_above(values: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Share of the weight of `others` below each of `values`, ties counted half."""
+    at = np.bincount(others, weight, max(values.max(), others.max()) + 1)
+    return ((np.cumsum(at) - at / 2) / weight.sum())[values]
 
 
 def _newcombe(area, n_events, n_others, confidence_level):

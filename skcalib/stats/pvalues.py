@@ -96,12 +96,13 @@ class CalibrationTest(Record):
     method : str
         How the null distribution was computed.
     e_value : float or None
-        The e-value of tests that have one, such as :func:`~skcalib.calibration_e_value`: evidence
-        whose expectation under the null is at most 1. None for others.
+        The e-value of tests that have one, such as
+        :func:`~skcalib.significance.calibration_e_value`: evidence whose expectation under the null
+        is at most 1. None for others.
 
     See Also
     --------
-    skcalib.combine_tests : One test from those of several sets of data.
+    skcalib.significance.combine_tests : One test from those of several sets of data.
     skcalib.kernel_calibration_test : One of the tests that make this record.
     skcalib.grouping.CurveEqualityTest : The record of a test that two curves are equal.
 

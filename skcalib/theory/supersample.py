@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import (
     ArrayLike,
@@ -23,11 +23,11 @@ from skcalib._util.types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._util.validation import check_count, check_indices, look_up, take_rows
+from skcalib._util.validation import check_count, check_indices, take_rows
 from skcalib.data.labels import check_classes, check_y, one_hot, unique_labels
 from skcalib.data.notions import Auto
 from skcalib.errors import calibration_error
-from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
+from skcalib.estimators.classifiers import classifier_proba, clone_estimator, fit_rows
 from skcalib.recalibration.fitting import align_columns
 from skcalib.stats.bins import BIN_RULES, LOG2, STRATEGIES, parse_bins
 
@@ -65,7 +65,9 @@ class InformationEstimate(Record):
 
 @dataclass(frozen=True, eq=False)
 class SupersampleEvaluation(Record):
-    """Result of :func:`~skcalib.evaluate_supersample`: S supersamples of n pairs, k draws each.
+    """Result of :func:`~skcalib.theory.evaluate_supersample`.
+
+    S supersamples of n pairs have k draws each.
 
     `to_frame` has a row for each draw, with ``supersample``, ``draw``, ``train_error``,
     ``test_error`` and ``gap``.
@@ -90,14 +92,14 @@ class SupersampleEvaluation(Record):
         that do not depend on their training samples.
     residual_cmi : InformationEstimate
         Information of the residuals of all 2 n samples about U, for which the bound of
-        :func:`~skcalib.ece_generalization_bound` is proven.
+        :func:`~skcalib.theory.ece_generalization_bound` is proven.
     fcmi : InformationEstimate
         Information of the forecasts of all 2 n samples about U (F24, eq. 17). For two classes the
         label determines the residual from the forecast, so this equals `residual_cmi`.
 
     See Also
     --------
-    skcalib.evaluate_supersample : Makes this record.
+    skcalib.theory.evaluate_supersample : Makes this record.
     """
 
     train_error: np.ndarray = field(repr=False)
@@ -197,13 +199,13 @@ def evaluate_supersample(
 
     See Also
     --------
-    ece_generalization_bound : The bound on the gap.
+    skcalib.theory.ece_generalization_bound : The bound on the gap.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from skcalib import evaluate_supersample
+    >>> from skcalib.theory import evaluate_supersample
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> result = evaluate_supersample(
     ...     DecisionTreeClassifier(), X, y, n_supersamples=2, n_draws=4, random_state=0)
@@ -221,7 +223,7 @@ def evaluate_supersample(
     n_supersamples = check_count(n_supersamples, "n_supersamples")
     n_draws = check_count(n_draws, "n_draws")
     n_pairs = _check_pairs(n_pairs, len(y))
-    look_up(strategy, STRATEGIES, "strategy")
+    check_choice(strategy, "strategy", choices=STRATEGIES)
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         n_bins = BIN_RULES[n_bins](n_pairs)
     n_bins = check_count(n_bins, "n_bins", kind="'auto', 'cube_root' or a whole number")

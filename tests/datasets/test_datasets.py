@@ -16,8 +16,7 @@ from skcalib.datasets import (
     make_tempered_simplex,
     make_widmann,
 )
-from skcalib.datasets.forecasts import _classwise_truth
-from skcalib.datasets.grouping import CURVES
+from skcalib.datasets.forecasts import CURVES, _classwise_truth
 from skcalib.scores import LogLoss
 
 MAKERS = [

@@ -106,7 +106,7 @@ def test_legend_of_maps_and_of_errors():
     check(display)
     assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
     options = {"errors": ["ece", "rbs", "ks"], "n_repeats": 2, "truth": 0.1}
-    display = s.EstimationDisplay.from_predictions(y, p, **options)
+    display = s.displays.EstimationDisplay.from_predictions(y, p, **options)
     check(display)
     assert len({line.get_marker() for line in display.line_}) == 3
 
@@ -179,7 +179,7 @@ STYLES = {
 @pytest.mark.parametrize("name", LINED)
 def test_parts_are_left_out_and_styled(name):
     options, off = LINED[name]
-    display = getattr(s, name).from_predictions(LABELS, SCORES, **options)
+    display = getattr(s.displays, name).from_predictions(LABELS, SCORES, **options)
     style = {"color": "crimson", "linestyle": ":", "linewidth": 4, "marker": "x", "alpha": 0.5}
     line = display.plot(**style).line_
     assert {key: plt.getp(line, key) for key in style} == style
@@ -195,7 +195,9 @@ def test_parts_are_left_out_and_styled(name):
     assert "again" in display.line_.get_label() + display.ax_.get_title()
     with pytest.raises(TypeError, match="argument 'colour': it takes its own parameters and"):
         display.plot(colour="red")
-    bare = getattr(s, name).from_predictions(LABELS, SCORES, legend=False, **options, **off)
+    bare = getattr(s.displays, name).from_predictions(
+        LABELS, SCORES, legend=False, **options, **off
+    )
     assert len(bare.ax_.lines) == 1 and bare.ax_.get_legend() is None
     assert [part for part in PARTS if getattr(bare, part, None) is not None] == []
 
@@ -227,7 +229,7 @@ PANELS = {
 def test_a_panel_for_each_class(name):
     """Each is that of the class against the rest; also from a sketch."""
     labels = np.array(["cat", "dog", "eel"])[THREE.y]
-    cls, options = getattr(s, name), PANELS[name]
+    cls, options = getattr(s.displays, name), PANELS[name]
     several = cls.from_predictions(labels, THREE.y_proba, notion="classwise", **options)
     for ax, label in zip(several.ax_, ["cat", "dog", "eel"], strict=True):
         assert label in (ax.get_xlabel().split()[-1], ax.get_title().split(" ")[-1])

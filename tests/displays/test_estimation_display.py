@@ -12,7 +12,7 @@ import skcalib as s
 from skcalib.data.notions import Classwise
 from skcalib.datasets import make_tempered_simplex
 
-draw = s.EstimationDisplay.from_predictions
+draw = s.displays.EstimationDisplay.from_predictions
 ECE = {"strategy": "uniform", "n_bins": 15}
 DEBIASED = {"norm": "l2", "squared": True, "debiased": True}
 #: What the names stand for; all but the first and "ks" are squares, of which the root is drawn.

@@ -6,7 +6,8 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
-from skcalib import CalibrationMonitor, MonitorDisplay, SequentialCalibrationTest
+from skcalib import CalibrationMonitor, SequentialCalibrationTest
+from skcalib.displays import MonitorDisplay
 
 make, of_test = MonitorDisplay.from_monitor, MonitorDisplay.from_test
 RNG = np.random.default_rng(1)

@@ -56,12 +56,16 @@ class Halfway:
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        s.IdentityRecalibrator(), s.TemperatureScaling(), s.EnsembleTemperatureScaling(),
-        s.PlattScaling(), s.BetaCalibration(), s.QuadraticScaling(), s.SplineScaling(),
-        s.VennAbersRecalibrator(), s.VectorScaling(shrinkage=1), s.MatrixScaling(shrinkage=1),
-        s.DirichletCalibration(shrinkage=1), s.DiagonalOrderPreserving(),
+        s.IdentityRecalibrator(), s.TemperatureScaling(),
+        s.recalibration.EnsembleTemperatureScaling(),
+        s.PlattScaling(), s.BetaCalibration(), s.recalibration.QuadraticScaling(),
+        s.SplineScaling(),
+        s.VennAbersRecalibrator(), s.VectorScaling(shrinkage=1),
+        s.recalibration.MatrixScaling(shrinkage=1),
+        s.DirichletCalibration(shrinkage=1), s.recalibration.DiagonalOrderPreserving(),
         s.IsotonicRecalibrator(), s.IsotonicRecalibrator(strict=True),
-        s.HistogramBinning(n_bins=7), s.KernelRecalibrator(bandwidth=0.01), s.LabelFrequency(),
+        s.HistogramBinning(n_bins=7), s.recalibration.KernelRecalibrator(bandwidth=0.01),
+        s.recalibration.LabelFrequency(),
         make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()), Halfway(),
     ],
     ids=lambda one: type(one).__name__,
@@ -184,7 +188,11 @@ def test_displays_on_the_same_axes():
 @pytest.mark.parametrize("logits", [False, True])
 def test_a_panel_of_points_for_each_class(logits):
     given = np.log(P3) + 5.0 if logits else P3
-    kind = s.VectorScaling(input="logits", shrinkage=10) if logits else s.MatrixScaling(shrinkage=1)
+    kind = (
+        s.VectorScaling(input="logits", shrinkage=10)
+        if logits
+        else s.recalibration.MatrixScaling(shrinkage=1)
+    )
     fitted = kind.fit(given, np.array(["x", "y", "z"])[Y3])
     display, after = draw(fitted, P3), fitted.predict_proba(given)
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["x", "y", "z"]
@@ -280,7 +288,7 @@ def test_frames_and_a_map_that_only_keeps_the_prediction():
         assert_allclose(draw(fitted, given).line_[0].get_xdata(), P3[:, 0])
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         draw(fitted, frame[["b", "a", "c"]])
-    frequency = s.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    frequency = s.recalibration.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert frequency.preserves_argmax_
     assert draw(frequency).maps[0].declared == "not injective, keeps the predicted class"
 

@@ -23,7 +23,7 @@ from skcalib.data.problem import Problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays.reliability import make_curve
-from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
+from skcalib.errors.corp import consistency_band, isotonic_interval
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -112,7 +112,7 @@ def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
 def test_consistency_band_does_not_follow_chunks(monkeypatch):
     first = draw(Y, P).curves[0].low
     assert not np.array_equal(first, draw(Y, P, random_state=1).curves[0].low)
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 3 * len(Y))
+    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 3 * len(Y))
     assert_array_equal(first, draw(Y, P).curves[0].low)
 
 
@@ -126,7 +126,7 @@ def test_isotonic_interval_ends_where_the_deviance_says():
 
     for point in range(5):
         before = np.arange(5) <= point
-        for end in np.ravel(_isotonic_interval(mean, mass, np.array([point]), 0.95)):
+        for end in np.ravel(isotonic_interval(mean, mass, np.array([point]), 0.95)):
             rises = {"type": "ineq", "fun": np.diff}
             passes = {"type": "eq", "fun": lambda curve, end=end, k=point: curve[k] - end}
             best = minimize(
@@ -144,8 +144,8 @@ def test_isotonic_interval_does_not_depend_on_the_other_points():
     score, rank = np.unique(P, return_inverse=True)
     mass = np.bincount(rank).astype(float)
     mean = np.bincount(rank, Y) / mass
-    every = _isotonic_interval(mean, mass, np.arange(len(score)), 0.95)
-    some = _isotonic_interval(mean, mass, np.array([3, 40]), 0.95)
+    every = isotonic_interval(mean, mass, np.arange(len(score)), 0.95)
+    some = isotonic_interval(mean, mass, np.array([3, 40]), 0.95)
     assert_allclose(np.array(some), np.array(every)[:, [3, 40]], atol=1e-9)
     assert np.all(np.diff(every, axis=1) > -1e-9)  # as the curve, the ends increase
 

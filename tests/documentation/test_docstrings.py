@@ -27,7 +27,7 @@ def exists(name, beside):
         path = f"{home}.{name}" if home else name
         try:
             attrgetter(path.removeprefix("skcalib."))(skcalib)
-        except AttributeError:
+        except (AttributeError, ImportError):
             continue
         return True
     return False
@@ -53,7 +53,7 @@ def test_neighbours_are_read():
 
 @pytest.mark.parametrize("name", skcalib.displays.__all__)
 def test_displays_have_a_figure(name):
-    text = inspect.getdoc(getattr(skcalib, name))
+    text = inspect.getdoc(getattr(skcalib.displays, name))
     (example,) = re.findall(r"\.\. plot::\n    :alt: \S.*\.\n\n((?:    .*\n?)+)", text)
     assert ">>> " in example and f"{name}.from_" in example
 

@@ -160,7 +160,7 @@ def lines(text):
 @pytest.fixture(scope="module")
 def data():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skcalib.report.analysis.MANY_CLASSES", 1)
+        patch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
         yield values()
 
 

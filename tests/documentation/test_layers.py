@@ -157,28 +157,14 @@ def test_imports(module):
 
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
-    "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
-    "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
-    "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
-    "grouping/test_by_group.py": ("grouping._named_groups",),  # groups of some of the samples
-    "grouping/test_named_groups.py": ("grouping._named_groups",),  # names without the statistics
-    "test_features.py": ("grouping._candidates",),  # columns without their use
-    "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
-    "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
-        "grouping._fit",
-        "grouping._score_basis",
-    ),
-    "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
-    "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
-    "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
+    "estimators/test_cluster_estimators.py": ("smoothers._base",),
     "public/test_progress.py": ("_util.progress",),  # names of given frames
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
-    "public/test_column_names.py": ("_util.packing",),  # states of a version
     "io/test_files.py": ("_util.files",),  # errors in the middle of writing
-    "monitoring/test_sequential.py": ("monitoring._alternatives",),  # directions of given sums
     "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
     "test_rows.py": ("_util.softmax",),  # against scipy
     "test_ties.py": ("_util.ties",),  # levels against a naive loop
+    "public/test_suggestions.py": ("_util.suggestions",),  # the table of other names
     "public/test_validation.py": ("_util.validation",),  # every container, once
     "report/test_report.py": ("_util.validation",),  # how often forecasts are validated
     "report/test_report_fits.py": ("_util.shared_fits",),  # which inputs are equal
@@ -209,9 +195,9 @@ def test_tests_reach_through_public_names():
 
 def test_private_imports_are_found():
     source = "from skcalib._util.validation import f\nfrom skcalib._util import formatting, ties\n"
-    source += "def f():\n    import skcalib.smoothers._dirichlet.beta\nimport skcalib.__main__"
+    source += "def f():\n    import skcalib.smoothers._base\nimport skcalib.__main__"
     utilities = {"_util.validation", "_util.formatting", "_util.ties"}
-    assert private_imports(source) == {*utilities, "smoothers._dirichlet"}
+    assert private_imports(source) == {*utilities, "smoothers._base"}
 
 
 def test_no_cycles():

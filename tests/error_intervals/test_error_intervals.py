@@ -21,9 +21,10 @@ import skcalib as s
 from skcalib.data.notions import NOTIONS, Classwise
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.error_intervals import _norms, resampling
+from skcalib.error_intervals import methods
+from skcalib.error_intervals import request as request_module
 from skcalib.error_intervals.interval import METRICS
-from skcalib.error_intervals.question import all_options
+from skcalib.error_intervals.request import all_options
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
 from skcalib.smoothers import DirichletKernel, QuantileBins
@@ -51,7 +52,7 @@ def options_of(function, y, proba, weight, **options):
 
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
     found = options_of(s.calibration_error, y, proba, weight, **options)
-    return _norms.score_gaps({**found, "notion": NOTIONS[notion]()})
+    return methods.Gaps.of_scores({**found, "notion": NOTIONS[notion]()})
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -109,9 +110,9 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     gaps = gaps_of(y, proba, weight, notion=notion, n_bins=6)
     options = {"notion": notion, "n_bins": 6, "sample_weight": weight}
     bins = s.reliability_bins(y, proba, **options)
-    found = np.diag(_norms.covariance(gaps.contributions()))
+    found = np.diag(methods.covariance(gaps.contributions()))
     expected = np.concatenate([one.gap_variance for one in bins])
-    norm = _norms.squared_gaps(gaps, 100, np.random.RandomState(0))
+    norm = methods.squared_gaps(gaps, 100, np.random.RandomState(0))
     debiased = s.calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
     assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
     assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
@@ -123,7 +124,7 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     gaps = replace(gaps, cluster=np.arange(150) // 10)
     noise = gaps.contributions().toarray() * np.sqrt(gaps.share * gaps.mass())
     pairs = (noise @ noise.T)[~np.eye(15, dtype=bool)]  # of different clusters
-    norm = _norms.squared_gaps(gaps, 100, np.random.RandomState(0))
+    norm = methods.squared_gaps(gaps, 100, np.random.RandomState(0))
     assert norm.noise2 == pytest.approx(2 * pairs @ pairs)
 
 
@@ -139,8 +140,8 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
     given = {"kernel": LaplacianKernel(0.5), "notion": notion}
     found = options_of(s.kernel_calibration_error, y, proba, weight, **given)
-    h = _norms.residual_kernel(found, None)
-    norm = (_norms.squared_block_norm if in_blocks else _norms.squared_embedding_norm)(
+    h = methods.residual_kernel(methods.KernelProblem.of(found), found["statistic"], None)
+    norm = (methods.squared_block_norm if in_blocks else methods.squared_embedding_norm)(
         h, np.random.RandomState(0)
     )
     expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **given)
@@ -166,8 +167,9 @@ def test_slopes_of_random_blocks_and_of_all_pairs(monkeypatch):
         notion="canonical",
         statistic="auto",
     )
-    h, rng = _norms.residual_kernel(found, None), np.random.RandomState(0)
-    blocks, pairs = _norms.squared_block_norm(h, rng), _norms.squared_embedding_norm(h, rng)
+    samples, rng = methods.KernelProblem.of(found), np.random.RandomState(0)
+    h = methods.residual_kernel(samples, "auto", None)
+    blocks, pairs = methods.squared_block_norm(h, rng), methods.squared_embedding_norm(h, rng)
     assert pairs.slope < blocks.slope < 3 * pairs.slope
 
 
@@ -192,9 +194,9 @@ def test_draws_have_the_covariance_by_either_route(monkeypatch):
     total = rows.toarray().sum(axis=0)
     centred = rows.toarray() - np.outer(gaps.weight, total)
     expected = centred.T @ centred
-    dense = _norms.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
-    monkeypatch.setattr("skcalib.error_intervals._norms._DENSE", 0)
-    streamed = _norms.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    dense = methods.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    monkeypatch.setattr("skcalib.error_intervals.methods._DENSE", 0)
+    streamed = methods.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
     for draws in (dense, streamed):
         assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
 
@@ -418,7 +420,7 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric,
 def test_distances_over_the_simplex(distance, method):
     data, options = some_data(400), {"distance": distance, "n_resamples": 60}
     found = s.calibration_error_interval(*data, metric="simplex", **options)
-    assert found.estimate == s.simplex_calibration_error(*data, distance=distance)
+    assert found.estimate == s.errors.simplex_calibration_error(*data, distance=distance)
     assert found.low <= found.estimate and found.low < found.high
     assert found.method == method
 
@@ -444,7 +446,8 @@ def test_an_estimate_is_told_from_draws_of_labels_at_half_of_the_level(n_above, 
         return drawn[-1]
 
     problem = check_problem([0, 1, 1], [0.2, 0.5, 0.6])
-    assert resampling._rejects_calibration(question, problem, value) == rejects
+    parts = SimpleNamespace(problem=problem, value=value)
+    assert request_module._rejects_calibration(question, parts) == rejects
     assert len(drawn) == (199 if rejects else 10)
 
 
@@ -454,12 +457,12 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
     rng = np.random.default_rng(1)
     score = rng.random(250)
     y = (rng.random(250) < score**power).astype(int)
-    drawn, draw_codes = [], resampling.draw_codes
-    monkeypatch.setattr(resampling, "draw_codes", lambda *a: drawn.append(1) or draw_codes(*a))
+    drawn, draw_codes = [], request_module.draw_codes
+    monkeypatch.setattr(request_module, "draw_codes", lambda *a: drawn.append(1) or draw_codes(*a))
 
     def run(size):
         drawn.clear()
-        monkeypatch.setattr(resampling, "_BATCH", size)
+        monkeypatch.setattr(request_module, "_BATCH", size)
         options = {"distance": "euclidean", "n_resamples": 200}
         found = s.calibration_error_interval(y, score, metric="simplex", **options)
         return found, len(drawn)

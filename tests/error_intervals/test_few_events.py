@@ -7,7 +7,7 @@ from scipy.special import softmax
 from scipy.stats import binom
 
 from skcalib import ForecastSketch, calibration_error_interval
-from skcalib.error_intervals.exact import FEW_REASON, MarkedLabel, few_labels, is_few
+from skcalib.error_intervals.exact import FEW_REASON, MarkedLabel, is_few, rarest_label
 from skcalib.scores import Brier, LogLoss
 
 N_SAMPLES = 100
@@ -103,7 +103,7 @@ def test_marked_labels_are_shifted_to_a_mean():
     forecast = softmax(rng.normal(size=(50, 3)) * 2, axis=1)
     forecast[0] = [1, 0, 0]
     label = forecast.argmax(axis=1)
-    mark, number = few_labels(forecast, label, np.ones(50))
+    mark, number = rarest_label(forecast, label, np.ones(50))
     assert number == 0 and is_few([number])
     low, high = mark.rates(0.95)
     assert high == 1 and low == pytest.approx(0.025 ** (1 / mark.size))
@@ -117,7 +117,7 @@ def test_marked_labels_are_shifted_to_a_mean():
         one = MarkedLabel(*given, np.arange(20) < hits, np.full(20, 0.05), 100.0)
         assert one.fewest == pytest.approx(fewest)
     label[1:] = (label[1:] + 1) % 3
-    low, _ = few_labels(forecast, label, np.ones(50))[0].rates(0.95)
+    low, _ = rarest_label(forecast, label, np.ones(50))[0].rates(0.95)
     assert low == pytest.approx(1 - 0.975 ** (1 / 50))
     assert mark.least(Brier(), 0.3) < mark.error(Brier(), 0.3)
 

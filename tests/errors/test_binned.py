@@ -71,11 +71,14 @@ FEWEST = {"ece_uwb": 5, "ece_umb": 5, "tce2": 2, "binary_ce_p1": 6}
 def test_golden(name, quantity):
     y, proba, rows = golden(name, quantity)
     assert len(rows) >= FEWEST.get(quantity, 1) or (name, quantity) == ("tri300", "binary_ce_p1")
-    boundaries = [((one["B"], one["on"]), u) for one, u in golden(name, "umb_boundaries")[2]]
+    boundaries = [
+        ((params_of_edge["B"], params_of_edge["on"]), u)
+        for params_of_edge, u in golden(name, "umb_boundaries")[2]
+    ]
     for params, value in rows:
         params = {**params, "n": len(y), "proba": proba, "boundaries": boundaries}
-        found = s.calibration_error(y, proba, **GOLDEN[quantity](params))
-        assert found == pytest.approx(value, rel=1e-9)
+        error = s.calibration_error(y, proba, **GOLDEN[quantity](params))
+        assert error == pytest.approx(value, rel=1e-9)
 
 
 @needs_golden
@@ -92,13 +95,13 @@ def test_golden_debiased(name):
         last = [chunk[-1] for chunk in np.array_split(score, params["bins"])[:-1]]
         edges = {"notion": "top_label", "n_bins": [0, *midway(score, last), 1]}
         options = {"norm": "l2", "squared": True, **edges}
-        found = s.calibration_error(y, proba, **options)
+        error = s.calibration_error(y, proba, **options)
         (bins,) = s.reliability_bins(y, proba, **edges)
         label = bins.mean_label * (1 - bins.mean_label) / (bins.mass - 1)
         shares = bins.mass / bins.mass.sum()
-        assert found - shares @ label == pytest.approx(value, rel=1e-9)
+        assert error - shares @ label == pytest.approx(value, rel=1e-9)
         ours = s.calibration_error(y, proba, debiased=True, **options)
-        assert found - shares @ bins.gap_variance == pytest.approx(ours, rel=1e-9)
+        assert error - shares @ bins.gap_variance == pytest.approx(ours, rel=1e-9)
 
 
 @needs_golden
@@ -117,8 +120,8 @@ def test_golden_edges_and_kolmogorov_smirnov(name):
         tested += 1
     assert tested >= 4
     for _, value in golden(name, "ks_ties_merged")[2]:
-        found = s.ks_calibration_error(y, proba, notion="top_label")
-        assert found == pytest.approx(value, rel=1e-9)
+        error = s.ks_calibration_error(y, proba, notion="top_label")
+        assert error == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("notion", ["auto", "top_label", "classwise"])
@@ -136,9 +139,9 @@ def test_the_rows_of_bins(notion, strategy, n_classes, weighted):
     if weighted:
         options["sample_weight"] = weight
     plain = s.reliability_bins(y, proba, **options)
-    found = s.reliability_bins(y, proba, rows=True, **options)
+    records = s.reliability_bins(y, proba, rows=True, **options)
     errors = []
-    for before, bins in zip(plain, found, strict=True):
+    for before, bins in zip(plain, records, strict=True):
         rows = bins.rows
         assert before.rows is None and len(rows.bin) == 180
         np.testing.assert_array_equal(before.mass, bins.mass)
@@ -162,11 +165,11 @@ def test_the_rows_of_bins(notion, strategy, n_classes, weighted):
     order = rng.permutation(180)
     if weighted:
         options["sample_weight"] = weight[order]
-    for one, other in zip(
-        found, s.reliability_bins(y[order], proba[order], rows=True, **options), strict=True
+    for record, permuted in zip(
+        records, s.reliability_bins(y[order], proba[order], rows=True, **options), strict=True
     ):
-        np.testing.assert_array_equal(one.rows.bin[order], other.rows.bin)
-        np.testing.assert_allclose(one.rows.share[order], other.rows.share, rtol=1e-9)
+        np.testing.assert_array_equal(record.rows.bin[order], permuted.rows.bin)
+        np.testing.assert_allclose(record.rows.share[order], permuted.rows.share, rtol=1e-9)
 
 
 def test_rows_without_an_error_or_without_samples():
@@ -188,13 +191,13 @@ def test_any_power(multiclass, p, notion):
     options = {"notion": notion, "n_bins": 7}
     bins = s.reliability_bins(*multiclass, **options)
     powers = [np.average(np.abs(b.gap) ** p, weights=b.mass) for b in bins]
-    found = s.calibration_error(*multiclass, norm=p, **options)
-    assert found == pytest.approx(np.mean(powers) ** (1 / p), rel=1e-12)
+    error = s.calibration_error(*multiclass, norm=p, **options)
+    assert error == pytest.approx(np.mean(powers) ** (1 / p), rel=1e-12)
     if p in (1, 2):
-        assert found == s.calibration_error(*multiclass, norm=f"l{p}", **options)
+        assert error == s.calibration_error(*multiclass, norm=f"l{p}", **options)
     options |= {"metric": s.calibration_error, "norm": p}
     interval = s.calibration_error_interval(*multiclass, **options)
-    assert 0 <= interval.low <= found <= interval.high <= 1 and interval.estimate == found
+    assert 0 <= interval.low <= error <= interval.high <= 1 and interval.estimate == error
     assert (interval.method == "limits of norms") == (p not in (1, 2))
     assert interval.conservative or p == 2
 
@@ -219,7 +222,7 @@ def recipe():
     if not PAGE.exists():
         pytest.skip("the documentation is not here")
     examples = doctest.DocTestParser().get_examples(PAGE.read_text(encoding="utf-8"))
-    (source,) = [one.source for one in examples if "def top_label_errors" in one.source]
+    (source,) = [example.source for example in examples if "def top_label_errors" in example.source]
     names = {"np": np}
     exec(source, names)
     return names["top_label_errors"]
@@ -241,19 +244,19 @@ def regular():
 def test_mapie(recipe, n_edges, expected):
     """top_label_ece of MAPIE 1.6 with num_bins=n_edges and split_strategy="uniform"."""
     options = {"strategy": "uniform", "n_bins": n_edges - 1}
-    found = recipe(*regular(), [0, 1, 2], s.calibration_error, **options)
-    assert np.mean([error for _, error in found.values()]) == pytest.approx(expected, rel=1e-12)
+    errors = recipe(*regular(), [0, 1, 2], s.calibration_error, **options)
+    assert np.mean([error for _, error in errors.values()]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_by_hand(recipe):
     """Class "a" is predicted with .8 and right in 2 of 4 cases, "b" with .6 and always right."""
     proba = np.array([[0.8, 0.2]] * 4 + [[0.4, 0.6]] * 2)
     y = np.array(["a", "a", "b", "b", "b", "b"])
-    found = recipe(y, proba, ["a", "b"], s.calibration_error, n_bins=1)
-    assert found["a"] == pytest.approx((4 / 6, 0.3))
-    assert found["b"] == pytest.approx((2 / 6, 0.4))
+    errors = recipe(y, proba, ["a", "b"], s.calibration_error, n_bins=1)
+    assert errors["a"] == pytest.approx((4 / 6, 0.3))
+    assert errors["b"] == pytest.approx((2 / 6, 0.4))
     wide, above = np.column_stack([proba, np.zeros(6)]), {"threshold": 0.7, "n_bins": 1}
-    assert recipe(y, wide, ["a", "b", "c"], s.calibration_error, **above) == {"a": found["a"]}
-    one = s.calibration_error(y, proba, notion="top_label", n_bins=1)  # the errors cancel
-    assert one == s.calibration_error(y, proba, notion="top_label", n_bins=[0, 1])
-    assert one == pytest.approx(abs(4 * 0.3 - 2 * 0.4) / 6)
+    assert recipe(y, wide, ["a", "b", "c"], s.calibration_error, **above) == {"a": errors["a"]}
+    error = s.calibration_error(y, proba, notion="top_label", n_bins=1)  # the errors cancel
+    assert error == s.calibration_error(y, proba, notion="top_label", n_bins=[0, 1])
+    assert error == pytest.approx(abs(4 * 0.3 - 2 * 0.4) / 6)

@@ -11,10 +11,12 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
+from skcalib import ReliabilityDisplay, corp_decomposition
 from skcalib.data.notions import TopK
 from skcalib.datasets import make_tempered_simplex
+from skcalib.errors import corp_bands, corp_test
 from skcalib.scores import SCORES, LogLoss, expected_divergence
+from skcalib.significance import consistency_test
 from skcalib.smoothers import IsotonicSmoother
 
 LOSSES = ["brier", "log", "spherical"]
@@ -24,10 +26,10 @@ NAMES = ("score", "miscalibration", "discrimination", "uncertainty")
 @pytest.fixture
 def binary():
     """Over-confident; rounded, so that there are ties; both classes."""
-    data = make_tempered_simplex(300, 2, random_state=0)
-    p = data.y_proba[:, 1].round(2).clip(0.01, 0.99)
-    assert len(np.unique(p)) < 150 and set(data.y) == {0, 1}
-    return data.y, p
+    sample = make_tempered_simplex(300, 2, random_state=0)
+    p = sample.y_proba[:, 1].round(2).clip(0.01, 0.99)
+    assert len(np.unique(p)) < 150 and set(sample.y) == {0, 1}
+    return sample.y, p
 
 
 def terms_of(decomposition):
@@ -39,19 +41,21 @@ def terms_of(decomposition):
 def test_terms_by_hand(binary, loss, weighted):
     y, p = binary
     weight = np.random.default_rng(0).integers(1, 5, len(y)) * 1.0 if weighted else np.ones(len(y))
-    found = corp_decomposition(y, p, loss=loss, sample_weight=weight)
+    decomposition = corp_decomposition(y, p, loss=loss, sample_weight=weight)
     isotonic = IsotonicRegression().fit(p, y, weight)
     metric = brier_score_loss if loss == "brier" else log_loss
     forecasts = p, isotonic.predict(p), np.full(len(y), np.average(y, weights=weight))
-    score, best, chance = (metric(y, one, sample_weight=weight) for one in forecasts)
-    assert_allclose(terms_of(found), [score, score - best, chance - best, chance], rtol=1e-12)
-    (one,) = found.curves
-    assert_array_equal(one.forecast, np.unique(p))
-    assert_allclose(one.recalibrated, isotonic.predict(one.forecast), atol=1e-14)
-    steps = np.diff(one.recalibrated) > 1e-12
-    assert_array_equal(one.block, np.append(0, np.cumsum(steps)))
-    assert_allclose(one.weight, [weight[p == s].sum() / weight.sum() for s in one.forecast])
-    assert one.event == "class 1"
+    score, best, chance = (metric(y, q, sample_weight=weight) for q in forecasts)
+    assert_allclose(
+        terms_of(decomposition), [score, score - best, chance - best, chance], rtol=1e-12
+    )
+    (curve,) = decomposition.curves
+    assert_array_equal(curve.forecast, np.unique(p))
+    assert_allclose(curve.recalibrated, isotonic.predict(curve.forecast), atol=1e-14)
+    steps = np.diff(curve.recalibrated) > 1e-12
+    assert_array_equal(curve.block, np.append(0, np.cumsum(steps)))
+    assert_allclose(curve.weight, [weight[p == s].sum() / weight.sum() for s in curve.forecast])
+    assert curve.event == "class 1"
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -60,14 +64,16 @@ def test_points_of_the_tower(binary, loss):
     y, p = binary
     score = SCORES[loss]()
     curve = IsotonicSmoother().fit(pairs(p), pairs(y * 1.0)).smooth()
-    found = corp_decomposition(y, p, loss=loss)
+    decomposition = corp_decomposition(y, p, loss=loss)
     mean = np.broadcast_to(pairs(y * 1.0).mean(axis=0), curve.shape)
-    assert_allclose(found.discrimination, expected_divergence(score, curve, mean), rtol=1e-10)
-    assert found.miscalibration > expected_divergence(score, curve, pairs(p))
-    assert_allclose(found.uncertainty, score.entropy(mean[:1])[0])
+    assert_allclose(
+        decomposition.discrimination, expected_divergence(score, curve, mean), rtol=1e-10
+    )
+    assert decomposition.miscalibration > expected_divergence(score, curve, pairs(p))
+    assert_allclose(decomposition.uncertainty, score.entropy(mean[:1])[0])
     again = corp_decomposition(y, curve[:, 1], loss=loss)
     assert 0 <= again.miscalibration < 1e-15
-    assert_allclose(again.discrimination, found.discrimination, rtol=1e-12)
+    assert_allclose(again.discrimination, decomposition.discrimination, rtol=1e-12)
     assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
 
 
@@ -99,25 +105,27 @@ def test_pos_label_turns_the_curve_and_no_term(binary, multiclass):
 def test_infinite_log_loss_is_miscalibration():
     """A forecast of 0 for what happened: score and MCB infinite, the rest finite."""
     y, p = np.array([1, 0, 0, 1, 1]), np.array([0.0, 0.0, 0.3, 0.6, 1.0])
-    found = corp_decomposition(y, p, loss="log")
-    assert found.score == found.miscalibration == np.inf
+    decomposition = corp_decomposition(y, p, loss="log")
+    assert decomposition.score == decomposition.miscalibration == np.inf
     mended = corp_decomposition(y, p.clip(0.01, 0.99), loss="log")
-    assert found.discrimination == mended.discrimination > 0
-    assert found.uncertainty == mended.uncertainty == LogLoss().entropy(np.array([0.4, 0.6]))
+    assert decomposition.discrimination == mended.discrimination > 0
+    assert (
+        decomposition.uncertainty == mended.uncertainty == LogLoss().entropy(np.array([0.4, 0.6]))
+    )
     test = corp_test(y, p, loss="log", n_resamples=19, random_state=0)
     assert test.statistic == test.estimate == np.inf and test.pvalue == 0
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_one_sample(p):
-    one = {"labels": [0, 1]}
-    (band,) = corp_bands([1], [p], random_state=0, **one)
+    classes = {"labels": [0, 1]}
+    (band,) = corp_bands([1], [p], random_state=0, **classes)
     assert 0 <= band.low[0] <= band.high[0] <= 1
     if p in (0, 1):
         assert band.low[0] == band.high[0] == p  # only this label can be drawn
-    (around,) = corp_bands([1], [p], band="confidence", **one)
+    (around,) = corp_bands([1], [p], band="confidence", **classes)
     assert 0 < around.low[0] < 0.2 and around.high[0] == 1
-    test = corp_test([1], [p], random_state=0, **one)
+    test = corp_test([1], [p], random_state=0, **classes)
     assert test.pvalue == 0 if p == 0 else 0 < test.pvalue <= 1
 
 
@@ -127,23 +135,26 @@ def test_bands_are_those_of_the_display(multiclass, band, notion):
     """Their ends increase and stay in the unit interval."""
     bands = corp_bands(*multiclass, band=band, notion=notion, random_state=0)
     events = {"classwise": ["class 0", "class 1", "class 2"], "top_label": ["top label"]}
-    assert [one.event for one in bands] == events[notion]
+    assert [band_of_event.event for band_of_event in bands] == events[notion]
     display = ReliabilityDisplay.from_predictions(*multiclass, band=band, notion=notion)
     plt.close(display.figure_)
     names = {"event": "event", "forecast": "prob_pred", "recalibrated": "prob_true"}
-    for one, curve in zip(bands, display.curves, strict=True):
+    for band_of_event, curve in zip(bands, display.curves, strict=True):
         for name, shown in {**names, "low": "low", "high": "high"}.items():
-            assert_array_equal(getattr(one, name), getattr(curve, shown))
-        for end in (one.low, one.high):
+            assert_array_equal(getattr(band_of_event, name), getattr(curve, shown))
+        for end in (band_of_event.low, band_of_event.high):
             assert np.all(np.diff(end) > -1e-9) and np.all((end >= 0) & (end <= 1))
-        assert np.all(one.low <= one.high)
+        assert np.all(band_of_event.low <= band_of_event.high)
         if band == "confidence":
-            assert np.all((one.low <= one.recalibrated) & (one.recalibrated <= one.high))
+            assert np.all(
+                (band_of_event.low <= band_of_event.recalibrated)
+                & (band_of_event.recalibrated <= band_of_event.high)
+            )
 
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     expected = corp_bands(*binary, random_state=0)[0].low
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 60 * len(binary[0]))
+    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 60 * len(binary[0]))
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
 
 
@@ -170,13 +181,13 @@ def share_inside(draw, repetitions, truth=None, **options):
     """How often a band holds the curve (or the truth), at quantiles of the forecasts."""
     rng, inside = np.random.default_rng(0), []
     for seed in range(repetitions):
-        y, p, given = draw(rng, 100)
-        (one,) = corp_bands(y, p, random_state=seed, **given, **options)
+        y, p, options_of_draw = draw(rng, 100)
+        (band,) = corp_bands(y, p, random_state=seed, **options_of_draw, **options)
         score = p.max(axis=1) if p.shape[1] > 2 else p[:, 1]
         levels = np.quantile(score, [0.05, 0.25, 0.5, 0.75, 0.95])
-        at = np.searchsorted(one.forecast, levels).clip(0, len(one.forecast) - 1)
-        held = one.recalibrated if truth is None else truth(one.forecast)
-        inside.append(((one.low <= held) & (held <= one.high))[at])
+        at = np.searchsorted(band.forecast, levels).clip(0, len(band.forecast) - 1)
+        held = band.recalibrated if truth is None else truth(band.forecast)
+        inside.append(((band.low <= held) & (held <= band.high))[at])
     return np.mean(inside, axis=0)
 
 
@@ -221,8 +232,8 @@ def test_the_test_is_exact_and_the_excess_centred(world):
     """p is uniform, and the excess of MCB zero on average, within 4 errors of 120 data sets."""
     rng, tests = np.random.default_rng(0), []
     for seed in range(120):
-        y, p, given = draw(world, rng, 60)
-        tests.append(corp_test(y, p, n_resamples=19, random_state=seed, **given))
+        y, p, options_of_draw = draw(world, rng, 60)
+        tests.append(corp_test(y, p, n_resamples=19, random_state=seed, **options_of_draw))
     pvalues, excess = np.array([(test.pvalue, test.estimate) for test in tests]).T
     for level in (0.05, 0.1, 0.25, 0.5):
         rejected = np.mean(pvalues <= level + 1e-12)

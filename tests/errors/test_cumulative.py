@@ -11,17 +11,17 @@ def test_by_sums(weighted, binary):
     """Of an event; notions of the error are in test_error_laws.py."""
     y, score = binary[0], np.round(20 * binary[1][:, 1]) / 20  # ties
     weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
-    given = {"sample_weight": weight if weighted else None}
+    weights = {"sample_weight": weight if weighted else None}
     present, total = np.unique(score[weight > 0]), weight.sum()
     below = score <= present[:, None]
     expected = below @ (weight * (y - score)) / total
-    (curve,) = s.cumulative_curve(y, score, **given)
+    (curve,) = s.errors.cumulative_curve(y, score, **weights)
     np.testing.assert_array_equal(curve.score, present)
     assert len(present) < len(score)
     np.testing.assert_allclose(curve.difference, expected, atol=1e-14)
     np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
-    found = s.ks_calibration_error(y, score, **given)
-    assert found == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(found) is float
+    error = s.ks_calibration_error(y, score, **weights)
+    assert error == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(error) is float
 
 
 def test_errors_of_the_predicted_class(multiclass):
@@ -30,22 +30,22 @@ def test_errors_of_the_predicted_class(multiclass):
     weight, top = np.random.default_rng(1).uniform(0.5, 2, len(y)), proba.argmax(axis=1)
     total = 0
     for k in np.unique(top):
-        own = top == k
-        options = {"labels": [0, 1], "sample_weight": weight[own]}
-        share = weight[own].sum() / weight.sum()
-        total += share * s.ks_calibration_error(y[own] == k, proba[own, k], **options)
+        predicted = top == k
+        options = {"labels": [0, 1], "sample_weight": weight[predicted]}
+        share = weight[predicted].sum() / weight.sum()
+        total += share * s.ks_calibration_error(y[predicted] == k, proba[predicted, k], **options)
     options = {"notion": "classwise", "sample_weight": weight, "reduce": "predicted"}
-    found = s.ks_calibration_error(y, proba, **options)
-    assert found == pytest.approx(total, rel=1e-12)
+    error = s.ks_calibration_error(y, proba, **options)
+    assert error == pytest.approx(total, rel=1e-12)
     wide = np.column_stack([proba, np.zeros(len(y))])  # the last class is never predicted
     for columns in (proba, wide):
         options["labels"] = range(columns.shape[1])
         interval = s.calibration_error_interval(y, columns, metric="ks", n_resamples=100, **options)
-        assert interval.estimate == pytest.approx(found) and interval.low <= found <= interval.high
+        assert interval.estimate == pytest.approx(error) and interval.low <= error <= interval.high
         assert interval.target.endswith("for each class where it is predicted")
     # Class 0 is wrong only where class 1 is predicted: over all samples its error is .2.
     proba = np.repeat([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0]], 5, axis=0)
     y = np.array([0, 0, 0, 2, 2, 1, 1, 1, 2, 2])
     assert s.ks_calibration_error(y, proba, notion="classwise", reduce="sum") > 0.5
-    found = s.ks_calibration_error(y, proba, notion="classwise", reduce="predicted")
-    assert found == pytest.approx(0) == s.calibration_error(y, proba, notion="top_label", n_bins=2)
+    error = s.ks_calibration_error(y, proba, notion="classwise", reduce="predicted")
+    assert error == pytest.approx(0) == s.calibration_error(y, proba, notion="top_label", n_bins=2)

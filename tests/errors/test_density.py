@@ -5,8 +5,9 @@ import pytest
 from grids import covering
 from scipy.fft import next_fast_len
 
-from skcalib import calibration_error_interval, kde_calibration_error
+from skcalib import calibration_error_interval
 from skcalib.data.notions import Classwise
+from skcalib.errors import kde_calibration_error
 
 
 def scott(score, weight=None):
@@ -65,16 +66,16 @@ def test_by_loops(notion, power, weighted, binary, multiclass):
     means, close = [], []
     for event, score in problems_of(y, proba, notion):
         h = scott(score, weight)
-        data = event, score, power, h, weight
-        means.append(on_a_grid(*data, n_steps_of(score, h)))
-        close.append(exactly(*data))
-    given = {"notion": notion, "norm": power, "labels": range(proba.shape[1])}
-    found = kde_calibration_error(y, proba, sample_weight=weight if weighted else None, **given)
-    assert found == pytest.approx(np.mean(means) ** (1 / power), rel=1e-10) and type(found) is float
-    assert found == pytest.approx(np.mean(close) ** (1 / power), rel=1e-3)
+        arguments = event, score, power, h, weight
+        means.append(on_a_grid(*arguments, n_steps_of(score, h)))
+        close.append(exactly(*arguments))
+    options = {"notion": notion, "norm": power, "labels": range(proba.shape[1])}
+    error = kde_calibration_error(y, proba, sample_weight=weight if weighted else None, **options)
+    assert error == pytest.approx(np.mean(means) ** (1 / power), rel=1e-10) and type(error) is float
+    assert error == pytest.approx(np.mean(close) ** (1 / power), rel=1e-3)
     if notion == "classwise":
-        total = kde_calibration_error(y, proba, **given | {"notion": Classwise("sum")})
-        mean = kde_calibration_error(y, proba, **given)
+        total = kde_calibration_error(y, proba, **options | {"notion": Classwise("sum")})
+        mean = kde_calibration_error(y, proba, **options)
         assert total == pytest.approx(3 ** (1 / power) * mean)
 
 
@@ -84,11 +85,11 @@ def test_given_bandwidths_by_loops(h):
     rng = np.random.default_rng(0)
     for score in (rng.beta(0.3, 0.3, 50), 0.4 + 0.01 * rng.random(50), np.r_[0.0, rng.random(9)]):
         y = rng.random(len(score)) < score**2
-        data = y, score, 1, h, np.ones(len(score))
-        found = kde_calibration_error(y, score, bandwidth=h)
+        arguments = y, score, 1, h, np.ones(len(score))
+        error = kde_calibration_error(y, score, bandwidth=h)
         if n_steps_of(score, h) < 5000:
-            assert found == pytest.approx(on_a_grid(*data, n_steps_of(score, h)), rel=1e-10)
-        assert found == pytest.approx(exactly(*data), rel=2e-3)
+            assert error == pytest.approx(on_a_grid(*arguments, n_steps_of(score, h)), rel=1e-10)
+        assert error == pytest.approx(exactly(*arguments), rel=2e-3)
 
 
 def test_smoothing_moves_few_distinct_scores():
@@ -96,8 +97,8 @@ def test_smoothing_moves_few_distinct_scores():
     score = np.repeat([0.3, 0.7], 1000)
     y = np.tile(np.arange(10), 200) < np.round(10 * score)
     for h in (0.01, 0.05):
-        found = kde_calibration_error(y, score, bandwidth=h)
-        assert found == pytest.approx(105 / 128 * h, rel=1e-3)
+        error = kde_calibration_error(y, score, bandwidth=h)
+        assert error == pytest.approx(105 / 128 * h, rel=1e-3)
     y = np.repeat([0, 1], 500)
     right, wrong = y.astype(float), 1.0 - y
     moved = 105 / 128 * scott(right)
@@ -106,25 +107,25 @@ def test_smoothing_moves_few_distinct_scores():
     assert kde_calibration_error(y, wrong, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
     score = np.r_[np.repeat(0.5 + 1e-8 * np.random.default_rng(0).random(50), 2), 0.9]
     y, weight = np.r_[np.tile([0, 1], 50), 1], np.r_[np.ones(100), 1e-20]
-    found = kde_calibration_error(y, score, sample_weight=weight)
-    assert found == pytest.approx(105 / 128 * 0.4 * 2**-14, rel=0.01)
+    error = kde_calibration_error(y, score, sample_weight=weight)
+    assert error == pytest.approx(105 / 128 * 0.4 * 2**-14, rel=0.01)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", 7.5])
 def test_equal_scores(norm):
     """No spread: the distance of the frequency from the score."""
     for score in (0.0, 1e-300, 0.3, 1.0):
-        found = kde_calibration_error([0, 0, 1, 1, 1], [score] * 5, norm=norm)
-        assert found == pytest.approx(abs(0.6 - score), rel=1e-12)
+        error = kde_calibration_error([0, 0, 1, 1, 1], [score] * 5, norm=norm)
+        assert error == pytest.approx(abs(0.6 - score), rel=1e-12)
         narrow = kde_calibration_error([0, 0, 1, 1, 1], [score] * 5, norm=norm, bandwidth=1e-300)
-        assert narrow == found
+        assert narrow == error
     assert kde_calibration_error([1], [0.75], labels=[0, 1], norm=norm) == pytest.approx(0.25)
     apart = 0.3 + 1e-16 * np.arange(6)
-    found = kde_calibration_error([0, 0, 1, 1, 1, 0], apart, norm=norm)
-    assert found == pytest.approx(0.2, rel=1e-9)
+    error = kde_calibration_error([0, 0, 1, 1, 1, 0], apart, norm=norm)
+    assert error == pytest.approx(0.2, rel=1e-9)
 
 
 def test_its_only_interval_is_a_bootstrap_that_is_not_valid(binary):
     options = {"method": "bootstrap", "n_resamples": 20, "norm": "l2"}
-    found = calibration_error_interval(*binary, metric=kde_calibration_error, **options)
-    assert not found.valid
+    bootstrap = calibration_error_interval(*binary, metric=kde_calibration_error, **options)
+    assert not bootstrap.valid

@@ -8,15 +8,14 @@ import pytest
 from conftest import pairs
 
 from skcalib import calibration_error_interval as interval
-from skcalib import consistency_test
 from skcalib import kernel_calibration_test as kernel_test
 from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
 from skcalib.data.problem import Problem
 from skcalib.errors import kernel as _errors
-from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
-from skcalib.errors.kernel import ResidualKernel, estimate
-from skcalib.errors.mean_embedding import Embedding
+from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
+from skcalib.errors.kernel import Embedding, ResidualKernel, estimate
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
+from skcalib.significance import consistency_test
 
 MATRIX = MatrixKernel(GaussianKernel(0.3), [[2.0, 0.5], [0.5, 1.0]])
 #: Statistic, block size, columns, notion, kernel, what is special.
@@ -70,28 +69,30 @@ def test_draws_have_the_law_of_all_labels(
         monkeypatch.setattr(_errors, "_FEWEST", 3)
     if statistic == "block":  # strips of rows that begin and end within blocks
         monkeypatch.setattr(_errors, "_SIDE", 2)
-    monkeypatch.setattr("skcalib.errors._drawn_labels._WIDE", 3)  # of the columns of each, too
+    monkeypatch.setattr("skcalib.errors.drawn_labels._WIDE", 3)  # of the columns of each, too
     rng, n_draws = np.random.RandomState(3), 4000
     problem = small_problem(n_columns, special, rng)
     targets, share = all_targets(problem)
     points = np.eye(n_columns if isinstance(notion, Canonical) else 2)
 
-    def value(one):
+    def value(sample):
         if statistic == "embedding":
-            return Embedding(one, kernel, notion, points).error()
-        h = ResidualKernel.of_problem(one, kernel, notion).of_clusters(one.cluster)
+            return Embedding(sample, kernel, notion, points).error()
+        h = ResidualKernel.of_problem(sample, kernel, notion).of_clusters(sample.cluster)
         return estimate(h, statistic, size)
 
     values = np.array([value(replace(problem, labels_or_target=target)) for target in targets])
     for place in np.argsort(values)[[0, len(values) // 2, -(len(values) // 20)]]:
-        one = replace(problem, labels_or_target=targets[place])
+        labelled = replace(problem, labels_or_target=targets[place])
+        draws = {"n_draws": n_draws, "rng": rng}
         if statistic == "embedding":
-            embedding = Embedding(one, kernel, notion, points)
-            found = drawn_embedding_pvalue(one, embedding, notion, n_draws, rng)
+            embedding = Embedding(labelled, kernel, notion, points)
+            pvalue = drawn_embedding_pvalue(labelled, embedding, notion, **draws)
         else:
-            found = drawn_kernel_pvalue((one, kernel, notion), statistic, size, n_draws, rng)
+            draws |= {"statistic": statistic, "block_size": size}
+            pvalue = drawn_kernel_pvalue(labelled, kernel, notion, **draws)
         exact = min(share[values >= values[place] - 1e-12].sum(), 1.0)
-        assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws) + 1.1 / n_draws
+        assert abs(pvalue - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws) + 1.1 / n_draws
 
 
 def rare(rate):
@@ -134,7 +135,7 @@ STUDY += [("weights", rare(0.3), 200, True, LINEAR), ("u-shaped", u_shaped, 50, 
 )
 def test_level_with_few_uncertain_labels(n_sets, name, make, n_samples, uneven, arguments):
     """Asymptotic laws reject up to .48; the standard error is .028 for 60 sets, .011 for 400."""
-    rng, found = np.random.RandomState(7), []
+    rng, rejections = np.random.RandomState(7), []
     for seed in range(n_sets):
         proba = make(rng, n_samples)
         y = (rng.random_sample((n_samples, 1)) > proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
@@ -142,8 +143,8 @@ def test_level_with_few_uncertain_labels(n_sets, name, make, n_samples, uneven, 
         options = {"labels": range(proba.shape[1]), "sample_weight": weight, "n_resamples": 99}
         test = kernel_test(y, proba, random_state=seed, **options, **arguments)
         assert "labels drawn from the forecasts" in test.method
-        found.append(test.rejects())
-    assert np.mean(found) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)
+        rejections.append(test.rejects())
+    assert np.mean(rejections) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)
 
 
 def test_no_event_is_judged_by_its_exact_tail():
@@ -157,8 +158,8 @@ def test_consistency_test_keeps_forecasts_that_leave_few_labels_uncertain():
     score = rng.uniform(0.01, 0.05, 300)
     y = (rng.random_sample(300) < score).astype(int)
     for forecast, many in ((score, False), (10 * score, True)):
-        found = consistency_test(y, forecast, n_resamples=9)
-        assert found == consistency_test(y, forecast, n_resamples=9, resample_forecasts=many)
+        test = consistency_test(y, forecast, n_resamples=9)
+        assert test == consistency_test(y, forecast, n_resamples=9, resample_forecasts=many)
 
 
 @pytest.mark.parametrize("metric", ["kernel", "embedding"])
@@ -169,6 +170,6 @@ def test_lower_limits_of_calibrated_rare_events(metric):
     for _ in range(100):
         score = rng.beta(0.5, 49.5, 200)
         y = (rng.random_sample(200) < score).astype(int)
-        found = interval(y, score, metric=metric, labels=[0, 1], n_resamples=99, **options)
-        above += found.low > 0
+        limits = interval(y, score, metric=metric, labels=[0, 1], n_resamples=99, **options)
+        above += limits.low > 0
     assert above <= 7

@@ -32,7 +32,7 @@ OF_ONE_SCORE = {
     "l1": partial(s.calibration_error, **BINS),
     "squared l2": partial(s.calibration_error, norm="l2", squared=True, **BINS),
     "ks": s.ks_calibration_error,
-    "kde": partial(s.kde_calibration_error, bandwidth=0.05),
+    "kde": partial(s.errors.kde_calibration_error, bandwidth=0.05),
     "smooth": s.smooth_calibration_error,
 }
 #: Errors of all notions.
@@ -64,7 +64,7 @@ AVERAGED = {
     f"averaged, {loss}": partial(s.proper_calibration_error, loss=loss) for loss in ("brier", "log")
 }
 WITH_NOTIONS = OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED
-WITH_NOTIONS["kde, scott"] = s.kde_calibration_error
+WITH_NOTIONS["kde, scott"] = s.errors.kde_calibration_error
 #: Errors in which a sample of weight 2 is as good as the same sample twice.
 OF_WEIGHTS = {
     **OF_ONE_SCORE,
@@ -72,8 +72,8 @@ OF_WEIGHTS = {
     "kernel": OF_ANY_NOTION["kernel"],
     "upper bound": s.calibration_upper_bound,
     "root of the Brier score": s.root_brier_score,
-    "simplex, uniform": partial(s.simplex_calibration_error, bins=UniformBins(5)),
-    "simplex, level sets": partial(s.simplex_calibration_error, bins=LevelSets()),
+    "simplex, uniform": partial(s.errors.simplex_calibration_error, bins=UniformBins(5)),
+    "simplex, level sets": partial(s.errors.simplex_calibration_error, bins=LevelSets()),
 }
 
 
@@ -81,9 +81,9 @@ OF_WEIGHTS = {
 def test_notions_are_means_and_sums_of_binary_problems(name, multiclass):
     y, proba = multiclass[0], 0.98 * multiclass[1] + 0.02 / 3  # so that the log loss is finite
     error, right = WITH_NOTIONS[name], y == proba.argmax(axis=1)
-    each = [error(y == k, proba[:, k]) for k in range(3)]
-    assert error(y, proba, notion="classwise") == pytest.approx(np.mean(each), rel=1e-9)
-    assert error(y, proba, notion=Classwise("sum")) == pytest.approx(np.sum(each), rel=1e-9)
+    errors = [error(y == k, proba[:, k]) for k in range(3)]
+    assert error(y, proba, notion="classwise") == pytest.approx(np.mean(errors), rel=1e-9)
+    assert error(y, proba, notion=Classwise("sum")) == pytest.approx(np.sum(errors), rel=1e-9)
     top = error(y, proba, notion="top_label")
     assert top == pytest.approx(error(right, proba.max(axis=1)), rel=1e-6)
 
@@ -95,8 +95,8 @@ def test_whole_weights_are_repetitions(name, multiclass):
     rows = np.repeat(np.arange(len(y)), weight)
     notions = ["top_label", "classwise"] if name in WITH_NOTIONS else [None]
     for options in ({} if notion is None else {"notion": notion} for notion in notions):
-        found = error(y, proba, sample_weight=weight, **options)
-        assert found == pytest.approx(error(y[rows], proba[rows], **options), rel=1e-7)
+        weighted = error(y, proba, sample_weight=weight, **options)
+        assert weighted == pytest.approx(error(y[rows], proba[rows], **options), rel=1e-7)
 
 
 @pytest.mark.parametrize("name", ["kde", "kde, scott", "smooth", *OF_ANY_NOTION, *AVERAGED])
@@ -144,9 +144,9 @@ def test_bias_of_calibrated_forecasts(name):
     for n_samples, n_sets in sets.items():
         forecasts = rng.random((n_sets, n_samples))
         labels = rng.random(forecasts.shape) < forecasts
-        found = np.array([*map(WITH_NOTIONS[name], labels, forecasts)]) / law(n_samples)
-        room = 3 * found.std() / np.sqrt(n_sets) if "kde" in name else 0
-        assert found.min() >= 0 and low - room < found.mean() < high + room
+        bias = np.array([*map(WITH_NOTIONS[name], labels, forecasts)]) / law(n_samples)
+        room = 3 * bias.std() / np.sqrt(n_sets) if "kde" in name else 0
+        assert bias.min() >= 0 and low - room < bias.mean() < high + room
 
 
 PLACES = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
@@ -178,7 +178,7 @@ WITH_INTERVALS = [
     ("groups has one cluster for all 150 samples", {"groups": ["a"] * 150}),
     (
         "kde_calibration_error has no interval: noise and",
-        {"metric": s.kde_calibration_error, "method": "delta"},
+        {"metric": s.errors.kde_calibration_error, "method": "delta"},
     ),
 ]
 IN_TESTS = [
@@ -198,18 +198,18 @@ BY_GROUP = [
 BANDWIDTH = "bandwidth must be None or a number from 0.0001 to 1"
 REFUSED = {
     s.corp_decomposition: [("a binary event, but Canonical.* 3 columns", {"notion": "canonical"})],
-    s.corp_bands: [
+    s.errors.corp_bands: [
         ("TopK.k=2. gives 3 columns: use notion='top_label'", {"notion": TopK(2)}),
         ("at least 39 for a band of level 0.95", {"n_resamples": 38}),
     ],
-    s.smooth_calibration_error: [(BANDWIDTH, {"bandwidth": one}) for one in (1.5, 1e-5)],
+    s.smooth_calibration_error: [(BANDWIDTH, {"bandwidth": width}) for width in (1.5, 1e-5)],
     s.proper_calibration_error: [
         ("a distance without a loss, which only method='direct'", {"loss": Lp(1)})
     ],
     s.calibration_upper_bound: [
         (r"ProperScore\(\) has no lowest entropy", {"loss": ProperScore()})
     ],
-    s.unconditional_mean_embedding_error: AT_PLACES,
+    s.errors.unconditional_mean_embedding_error: AT_PLACES,
     s.calibration_error_interval: WITH_INTERVALS,
     s.kernel_calibration_test: IN_TESTS,
     s.calibration_by_group: BY_GROUP,

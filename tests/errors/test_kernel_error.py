@@ -5,15 +5,18 @@ import pytest
 from conftest import peak_memory
 from golden import golden_input, golden_rows, needs_golden
 
-from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
+from skcalib import kernel_calibration_error
 from skcalib.data.notions import NOTIONS
 from skcalib.errors import kernel as kernel_module
+from skcalib.errors import unconditional_mean_embedding_error
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 
 
-def skce(data, statistic="unbiased", block_size=None, **arguments):
-    return kernel_calibration_error(*data, statistic=statistic, block_size=block_size, **arguments)
+def skce(sample, statistic="unbiased", block_size=None, **arguments):
+    return kernel_calibration_error(
+        *sample, statistic=statistic, block_size=block_size, **arguments
+    )
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
@@ -26,10 +29,10 @@ def test_many_samples_take_random_blocks(notion, multiclass, monkeypatch):
     rows = random_blocks(150)
     assert rows.shape == (3, 50) and len(np.unique(rows)) == 150
     arguments = {"kernel": LaplacianKernel(0.3), "notion": notion, "labels": np.arange(3)}
-    found = kernel_calibration_error(y, proba, sample_weight=weight, **arguments)
-    each = [skce((y[b], proba[b]), sample_weight=weight[b], **arguments) for b in rows]
+    estimate = kernel_calibration_error(y, proba, sample_weight=weight, **arguments)
+    estimates = [skce((y[b], proba[b]), sample_weight=weight[b], **arguments) for b in rows]
     pairs = [weight[b].sum() ** 2 - np.sum(weight[b] ** 2) for b in rows]
-    assert found == pytest.approx(np.average(each, weights=pairs), rel=1e-11)
+    assert estimate == pytest.approx(np.average(estimates, weights=pairs), rel=1e-11)
     exact = skce(multiclass, "unbiased", kernel=LaplacianKernel(0.3))
     assert kernel_calibration_error(y, proba, kernel=LaplacianKernel(0.3)) != exact
 
@@ -43,27 +46,27 @@ def test_random_blocks_use_nearly_all_samples_and_no_more_pairs_than_before(n_sa
 
 
 def test_memory_does_not_grow_with_the_square(forecasts):
-    data = forecasts(6000, 5)
-    _, peak = peak_memory(lambda: skce(data, kernel=LaplacianKernel(0.3)))
+    sample = forecasts(6000, 5)
+    _, peak = peak_memory(lambda: skce(sample, kernel=LaplacianKernel(0.3)))
     assert peak < 2e7  # a matrix of all pairs has 2.9e8
 
 
 @needs_golden
 @pytest.mark.parametrize("name", ["bin500", "tri300"])
 def test_published_medians_and_mmce(name):
-    data = golden_input(name)
+    sample = golden_input(name)
     for row in golden_rows(name):
         if row["quantity"] == "median_distance":
             rule = "median" if row["params"]["pairs"].startswith("all") else "median_pairs"
-            found = median_distance(data[1], metric=row["params"]["dist"], rule=rule)
-            assert found == pytest.approx(row["value"], rel=1e-12)
+            error = median_distance(sample[1], metric=row["params"]["dist"], rule=rule)
+            assert error == pytest.approx(row["value"], rel=1e-12)
             if rule == "median" and row["params"]["dist"] == "total_variation":
-                default, by_hand = skce(data), skce(data, kernel=LaplacianKernel(row["value"]))
+                default, by_hand = skce(sample), skce(sample, kernel=LaplacianKernel(row["value"]))
                 assert default == pytest.approx(by_hand, rel=1e-10)
         elif row["quantity"] == "mmce":
             kernel = 0.5 * LaplacianKernel(0.4)
-            found = skce(data, "biased", kernel=kernel, notion="top_label") ** 0.5
-            assert found == pytest.approx(row["value"], rel=1e-9)
+            error = skce(sample, "biased", kernel=kernel, notion="top_label") ** 0.5
+            assert error == pytest.approx(row["value"], rel=1e-9)
 
 
 LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
@@ -73,7 +76,7 @@ TOP = {"locations": [0.9, 0.5], "notion": "top_label"}
 @pytest.mark.parametrize("matrix", [None, [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]])
 @pytest.mark.parametrize("location_labels", [None, [0, 2]])
 def test_embedding_by_its_formula(matrix, location_labels, multiclass):
-    y, proba = (one[:13] for one in multiclass)
+    y, proba = (array[:13] for array in multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 3, 13)
     m = np.eye(3) if matrix is None else np.array(matrix)
     k = np.exp(-np.abs(LOCATIONS[:, None] - proba).sum(axis=2) / 2 / 0.3)
@@ -81,8 +84,8 @@ def test_embedding_by_its_formula(matrix, location_labels, multiclass):
     chosen = means if location_labels is None else means[[0, 1], location_labels, None]
     options = {"locations": LOCATIONS, "location_labels": location_labels, "sample_weight": weight}
     options["kernel"] = MatrixKernel(LaplacianKernel(0.3), matrix)
-    found = unconditional_mean_embedding_error(y, proba, **options)
-    assert found == pytest.approx(np.mean(np.sum(chosen**2, axis=1)), rel=1e-12)
+    error = unconditional_mean_embedding_error(y, proba, **options)
+    assert error == pytest.approx(np.mean(np.sum(chosen**2, axis=1)), rel=1e-12)
 
 
 def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
@@ -91,5 +94,5 @@ def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
     top, places = error(y, proba, **TOP), TOP["locations"]
     by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), locations=places)
     assert top == pytest.approx(by_hand, rel=1e-12)
-    monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
+    monkeypatch.setattr("skcalib.errors.kernel._ROWS", 7)
     assert error(y, proba, **TOP) == pytest.approx(top, rel=1e-12)

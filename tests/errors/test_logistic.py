@@ -27,11 +27,11 @@ def test_estimates_are_those_of_logistic_regression():
     fitted, columns = peer.predict_proba(x[:, None])[:, 1], np.column_stack([np.ones(len(p)), x])
     information = (columns.T * (fitted * (1 - fitted))) @ columns
     expected = np.sqrt(np.diag(np.linalg.inv(information)))
-    found = [result.intercept.standard_error, result.slope.standard_error]
-    np.testing.assert_allclose(found, expected, rtol=0.03)
-    for one in (result.in_the_large, result.intercept, result.slope):
-        limits = one.estimate + 1.645 * one.standard_error * np.array([-1, 1])
-        np.testing.assert_allclose([one.low, one.high], limits, rtol=1e-3)
+    standard_errors = [result.intercept.standard_error, result.slope.standard_error]
+    np.testing.assert_allclose(standard_errors, expected, rtol=0.03)
+    for interval in (result.in_the_large, result.intercept, result.slope):
+        limits = interval.estimate + 1.645 * interval.standard_error * np.array([-1, 1])
+        np.testing.assert_allclose([interval.low, interval.high], limits, rtol=1e-3)
 
 
 def test_coverage_with_unequal_weights():
@@ -41,7 +41,7 @@ def test_coverage_with_unequal_weights():
         y, p = draw(400, seed=seed)
         result = calibration_intercept_slope(y, p, sample_weight=rng.exponential(size=400) ** 2)
         pairs = (result.in_the_large, 0), (result.slope, 1)
-        hits.append([one.low <= truth <= one.high for one, truth in pairs])
+        hits.append([interval.low <= truth <= interval.high for interval, truth in pairs])
     assert np.all(np.abs(np.mean(hits, axis=0) - 0.95) < 0.035)
 
 
@@ -77,9 +77,9 @@ def test_weights_average():
     result = calibration_intercept_slope(y, p, sample_weight=weight)
     repeated = calibration_intercept_slope(np.repeat(y, weight), np.repeat(p, weight))
     for name in ("in_the_large", "intercept", "slope"):
-        one, two = (getattr(r, name) for r in (result, repeated))
-        assert one.estimate == pytest.approx(two.estimate, rel=1e-6)
-        assert one.standard_error > 1.1 * two.standard_error  # repetitions are no new samples
+        weighted, two = (getattr(r, name) for r in (result, repeated))
+        assert weighted.estimate == pytest.approx(two.estimate, rel=1e-6)
+        assert weighted.standard_error > 1.1 * two.standard_error  # repetitions are no new samples
 
 
 def test_few_samples_and_certain_forecasts():
@@ -140,13 +140,13 @@ def test_index_with_weights(binary):
     """Level sets of repeated rows keep their means."""
     y, proba = binary
     weight = np.random.default_rng(0).integers(0, 3, len(y))
-    kept = weight > 0
-    levels = LevelSets().fit(proba[kept], np.eye(2)[y[kept]], weight[kept])
-    distance = np.abs(levels.smooth_held_out() - proba[kept])[:, 1]
+    positive = weight > 0
+    levels = LevelSets().fit(proba[positive], np.eye(2)[y[positive]], weight[positive])
+    distance = np.abs(levels.smooth_held_out() - proba[positive])[:, 1]
     arguments = {"smoother": LevelSets(), "sample_weight": weight}
     index = integrated_calibration_index(y, proba, **arguments)
-    assert index == pytest.approx(np.average(distance, weights=weight[kept]))
-    repeated = np.sort(np.repeat(distance, weight[kept]))
+    assert index == pytest.approx(np.average(distance, weights=weight[positive]))
+    repeated = np.sort(np.repeat(distance, weight[positive]))
     for level in (0.25, 0.5, 0.9, 1.0):
         value = integrated_calibration_index(y, proba, quantile=level, **arguments)
         rank = int(np.ceil(level * len(repeated) - 1e-9))
@@ -157,13 +157,13 @@ def test_index_finds_the_truth():
     """Over 20 data sets; a kernel is biased by its noise. Small for calibrated forecasts."""
     default, kernel, truth, nothing = [], [], [], []
     for seed in range(20):
-        data = make_tempered_simplex(1000, random_state=seed)
-        default.append(integrated_calibration_index(data.y, data.y_proba))
+        sample = make_tempered_simplex(1000, random_state=seed)
+        default.append(integrated_calibration_index(sample.y, sample.y_proba))
         smoother = DirichletKernel(0.01)
-        kernel.append(integrated_calibration_index(data.y, data.y_proba, smoother=smoother))
-        truth.append(TotalVariation().divergence(data.posterior, data.y_proba).mean())
-        data = make_tempered_simplex(2000, score_temperature=1, random_state=seed)
-        nothing.append(integrated_calibration_index(data.y, data.y_proba))
+        kernel.append(integrated_calibration_index(sample.y, sample.y_proba, smoother=smoother))
+        truth.append(TotalVariation().divergence(sample.posterior, sample.y_proba).mean())
+        sample = make_tempered_simplex(2000, score_temperature=1, random_state=seed)
+        nothing.append(integrated_calibration_index(sample.y, sample.y_proba))
     assert np.mean(default) == pytest.approx(np.mean(truth), rel=0.1)
     assert np.mean(kernel) == pytest.approx(np.mean(truth), rel=0.25)
     assert min(nothing) > 0 and np.mean(nothing) < 0.02

@@ -5,8 +5,8 @@ import pytest
 from grids import covering
 from sklearn.base import clone
 
-from skcalib import simplex_calibration_error
 from skcalib.datasets import make_widmann
+from skcalib.errors import simplex_calibration_error
 from skcalib.scores import Brier, LogLoss, Lp, TotalVariation
 from skcalib.smoothers import LevelSets, MedianCells, QuantileBins, UniformBins
 
@@ -29,21 +29,21 @@ def test_by_loops(name, bins, weighted, multiclass):
     y, proba = multiclass
     weight = np.random.default_rng(0).random(len(y)) if weighted else np.ones(len(y))
     options = {"bins": bins, "sample_weight": weight if weighted else None}
-    found = simplex_calibration_error(y, proba, distance=name, **options)
+    error = simplex_calibration_error(y, proba, distance=name, **options)
     assert not hasattr(bins, "cells_")  # a smoother that is passed in stays unfitted
     cells, expected = clone(bins).fit(proba, np.eye(3)[y]).cells_, 0.0
     for rows in cells == np.unique(cells)[:, None]:
         gap = np.average((np.eye(3)[y] - proba)[rows], axis=0, weights=weight[rows])
         expected += weight[rows].sum() / weight.sum() * DISTANCES[name](gap)
-    assert found == pytest.approx(expected, rel=1e-10) and type(found) is float
+    assert error == pytest.approx(expected, rel=1e-10) and type(error) is float
     if name in OBJECTS:
-        assert simplex_calibration_error(y, proba, distance=OBJECTS[name], **options) == found
+        assert simplex_calibration_error(y, proba, distance=OBJECTS[name], **options) == error
 
 
 def test_names_of_bins_and_other_distances(multiclass):
     for name, bins in (("median", MedianCells(15)), ("uniform", UniformBins(10))):
-        found = [simplex_calibration_error(*multiclass, bins=b) for b in (name, bins)]
-        assert found[0] == found[1]
+        errors = [simplex_calibration_error(*multiclass, bins=b) for b in (name, bins)]
+        assert errors[0] == errors[1]
 
     class Largest:
         def divergence(self, target, forecast):
@@ -57,9 +57,11 @@ def test_names_of_bins_and_other_distances(multiclass):
 @pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])
 def test_models_of_w19(model, truth):
     """Total variation errors of three models of ten classes, with 20,000 samples each."""
-    data = make_widmann(20_000, model=model, random_state=0)
+    sample = make_widmann(20_000, model=model, random_state=0)
     bins = MedianCells(10), MedianCells(1000)
-    coarse, fine = (simplex_calibration_error(data.y, data.y_proba, bins=one) for one in bins)
+    coarse, fine = (
+        simplex_calibration_error(sample.y, sample.y_proba, bins=cells) for cells in bins
+    )
     assert coarse <= truth + 0.03  # averages in a cell: below the truth but for noise
     if model == "M1":
         assert fine > 0.1  # cells of few samples: far above zero for calibrated forecasts

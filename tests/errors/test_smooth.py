@@ -45,8 +45,8 @@ def test_relplot(case):
     """Up to its ten steps of bisection and its grid of ten points per bandwidth."""
     curve, n_samples = case
     rows = regular(n_samples, curve)
-    found = [smooth_calibration_error(*rows, bandwidth=h) for h in (None, 0.02, 0.1)]
-    np.testing.assert_allclose(found, RELPLOT[case], rtol=0.012, atol=0.0015)
+    errors = [smooth_calibration_error(*rows, bandwidth=h) for h in (None, 0.02, 0.1)]
+    np.testing.assert_allclose(errors, RELPLOT[case], rtol=0.012, atol=0.0015)
 
 
 def exactly(y, p, bandwidth):
@@ -64,16 +64,16 @@ def test_exact_integral(bandwidth):
     rng = np.random.default_rng(0)
     p = np.append(rng.random(20), [0.0, 1.0, 0.5])
     y = (rng.random(23) < p**2).astype(int)
-    found = smooth_calibration_error(y, p, bandwidth=bandwidth)
-    assert found == pytest.approx(exactly(y, p, bandwidth), rel=2e-5)
+    error = smooth_calibration_error(y, p, bandwidth=bandwidth)
+    assert error == pytest.approx(exactly(y, p, bandwidth), rel=2e-5)
 
 
 def test_hand_computed_errors():
     """Residuals of one sign do not cancel: the error is their mean, for every bandwidth."""
     y, p = np.repeat([0, 1], [30, 70]), np.full(100, 0.3)
     for bandwidth in (None, 0.001, 0.1, 1.0):
-        found = smooth_calibration_error(y, p, bandwidth=bandwidth)
-        assert found == pytest.approx(0.4, abs=1e-8)
+        error = smooth_calibration_error(y, p, bandwidth=bandwidth)
+        assert error == pytest.approx(0.4, abs=1e-8)
     assert smooth_calibration_error([0, 0, 1], [0.0, 0.0, 1.0]) == 0
     assert smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=0.01) == pytest.approx(1)
     # With sigma = 1 the second term of the series, e^{-pi^2 / 2}, is all that does not cancel.
@@ -100,8 +100,8 @@ def test_the_error_of_a_known_curve():
     """For C = s^2 it is the mean distance 1/6."""
     rng = np.random.default_rng(1)
     p = rng.random(200_000)
-    found = smooth_calibration_error((rng.random(200_000) < p**2).astype(int), p)
-    assert found == pytest.approx(1 / 6, abs=0.004)
+    error = smooth_calibration_error((rng.random(200_000) < p**2).astype(int), p)
+    assert error == pytest.approx(1 / 6, abs=0.004)
 
 
 def test_continuity_and_a_sketch():
@@ -117,8 +117,8 @@ def test_continuity_and_a_sketch():
 def test_its_interval_is_a_jackknife():
     """Which is not valid where the bias is as large as the error."""
     rows = regular(1000, "too extreme")
-    found = calibration_error_interval(*rows, metric=smooth_calibration_error)
-    assert found.method == "jackknife" and found.low < found.estimate < found.high
+    jackknife = calibration_error_interval(*rows, metric=smooth_calibration_error)
+    assert jackknife.method == "jackknife" and jackknife.low < jackknife.estimate < jackknife.high
     p = np.random.default_rng(4).random(300)
     y = (np.random.default_rng(5).random(300) < p).astype(int)
     assert not calibration_error_interval(y, p, metric=smooth_calibration_error).valid

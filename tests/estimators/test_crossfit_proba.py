@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
 import skcalib as s
-from skcalib.estimators.crossfit import CrossFitProba
+from skcalib.estimators.recalibrated import CrossFitProba
 
 NAMES = np.array(["ape", "bee", "cat"])
 

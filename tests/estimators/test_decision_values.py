@@ -52,7 +52,7 @@ def samples(n_classes, n_samples=240, seed=0):
 
 
 def quick(kind):
-    shrunken = s.VectorScaling, s.MatrixScaling, s.DirichletCalibration
+    shrunken = s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration
     return kind(shrinkage=1.0) if kind in shrunken else kind()
 
 
@@ -159,10 +159,10 @@ class Curved(Margin):
 RANKS = {
     "platt": s.PlattScaling(),
     "beta": s.BetaCalibration(),
-    "quadratic": s.QuadraticScaling(),
+    "quadratic": s.recalibration.QuadraticScaling(),
     "spline": s.SplineScaling(),
-    "kernel": s.KernelRecalibrator(),
-    "average": s.ModelAverageScaling(),
+    "kernel": s.recalibration.KernelRecalibrator(),
+    "average": s.recalibration.ModelAverageScaling(),
     "Venn-Abers": s.VennAbersRecalibrator(),
     "isotonic": s.IsotonicRecalibrator(strict=True),
     "histogram": s.HistogramBinning(),

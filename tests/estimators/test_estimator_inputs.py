@@ -42,8 +42,8 @@ def same(found, expected, **tolerance):
         np.testing.assert_allclose(found[name], value, **(tolerance or CLOSE))
 
 
-def fit(estimator, X, y, *weight):
-    return clone(estimator).fit(X, y, *weight)
+def fit(estimator, X, y, **weights):
+    return clone(estimator).fit(X, y, **weights)
 
 
 @cache
@@ -69,7 +69,7 @@ def test_containers_of_the_features(which, tmp_path):
     estimator, _, X, y, expected = baseline(which)
     others = [X.tolist(), np.asfortranarray(X), X[::-1].copy()[::-1], X.astype(object)]
     others += [memory_map(X, tmp_path), pd.DataFrame(X).add_prefix("x")]
-    if not isinstance(estimator, s.RecalibratedRegressorCV):
+    if not isinstance(estimator, s.regression.RecalibratedRegressorCV):
         others.append(pl.DataFrame(X))  # BayesianRidge.predict(X, return_std=True) refuses it
     # They are read at one door: three for each estimator, and each for many of them.
     for other in (others * 2)[which % len(others) :: 2][:3]:
@@ -148,7 +148,7 @@ LABELS = {
 @every_instance
 def test_kinds_of_labels(which):
     estimator, kind, X, y, expected = baseline(which)
-    if kind == "moments" or isinstance(estimator, s.RecalibratedRegressorCV):
+    if kind == "moments" or isinstance(estimator, s.regression.RecalibratedRegressorCV):
         return  # it takes outcomes that are numbers
     expected = {n: value for n, value in expected.items() if n not in ("predict", "classes_")}
     for kind_of_label in (list(LABELS.values()) * 2)[which % len(LABELS) :: 3][:3]:
@@ -162,7 +162,7 @@ def test_kinds_of_labels(which):
 
 def test_booleans_are_labels():
     for estimator, kind in INSTANCES:
-        if kind != "moments" and not isinstance(estimator, s.RecalibratedRegressorCV):
+        if kind != "moments" and not isinstance(estimator, s.regression.RecalibratedRegressorCV):
             X, y, P = draw(60, n_classes=2)
             X = P if kind == "proba" else X
             found = fit(estimator, X, y.astype(bool))
@@ -176,11 +176,11 @@ def test_booleans_are_labels():
 def test_columns_of_labels_and_weights(which, tmp_path):
     estimator, kind, X, y, _ = baseline(which)
     weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
-    given = () if isinstance(estimator, s.CrossFitProba) else (weight,)
-    expected = answers(fit(estimator, X, y, *given), X)
+    given = {} if isinstance(estimator, s.CrossFitProba) else {"sample_weight": weight}
+    expected = answers(fit(estimator, X, y, **given), X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataConversionWarning)  # says that a column was taken
-        same(answers(fit(estimator, X, y[:, None], *given), X), expected)
+        same(answers(fit(estimator, X, y[:, None], **given), X), expected)
     if given:
         mapped = memory_map(weight, tmp_path)
         forms = [weight.tolist(), pd.Series(weight), pl.Series(weight), weight[:, None], mapped]
@@ -188,7 +188,7 @@ def test_columns_of_labels_and_weights(which, tmp_path):
         # They are read at one door: three for each estimator, and each for many of them.
         few = 1 if kind == "features" else 3
         for form in (forms * 2)[which % 7 :: 3][:few]:
-            same(answers(fit(estimator, X, y, form), X), expected)
+            same(answers(fit(estimator, X, y, sample_weight=form), X), expected)
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
@@ -221,15 +221,15 @@ def test_nothing_passed_in_is_modified(estimator, kind):
     weight = np.linspace(0.5, 2, len(y))
     weight[5] = 0  # this sample is dropped
     crossfit = isinstance(estimator, s.CrossFitProba)
-    arguments = [X, y] if crossfit else [X, y, weight]
+    arguments = {"X": X, "y": y} | ({} if crossfit else {"sample_weight": weight})
     for order in "CF" if kind == "proba" else "C":
-        given = [np.array(a, order=order) for a in arguments]
-        fitted = fit(estimator, *given)
-        answers(fitted, given[0])
+        given = {name: np.array(values, order=order) for name, values in arguments.items()}
+        fitted = fit(estimator, **given)
+        answers(fitted, given["X"])
         if crossfit:
-            fitted.fit_transform(*given)
-        for one, other in zip(given, arguments, strict=True):
-            np.testing.assert_array_equal(one, other)
+            fitted.fit_transform(**given)
+        for name, values in arguments.items():
+            np.testing.assert_array_equal(given[name], values)
     frame = pd.DataFrame(X).add_prefix("x")
     kept = frame.copy()
     fit(estimator, frame, pd.Series(y))
@@ -258,7 +258,7 @@ def parallel_estimators(n_jobs):
         s.CrossFitProba(forest, **folds),
         s.RecalibratedClassifierCV(forest, "select", **folds),
         s.RecalibratedClassifierCV(forest, "beta", ensemble=True, **folds),
-        s.RecalibratedRegressorCV(**folds),
+        s.regression.RecalibratedRegressorCV(**folds),
     ]
 
 
@@ -283,7 +283,7 @@ def test_the_order_of_samples_does_not_matter(recalibrator, tied):
         P = 0.9 * P / P.sum(axis=1, keepdims=True) + 0.1 / P.shape[1]
         assert len(np.unique(P.round(12), axis=0)) < len(y) / 5
     one = quick(recalibrator)  # folds are drawn by position: another order means other folds
-    if recalibrator is s.DiagonalOrderPreserving:
+    if recalibrator is s.recalibration.DiagonalOrderPreserving:
         one.set_params(shrinkage=1.0)
     expected = one.fit(P, y).predict_proba(P)
     order = np.random.default_rng(0).permutation(len(y))
@@ -349,7 +349,7 @@ def finite_or_refused(call):
 
 
 HOSTILE = [*(r() for r in RECALIBRATORS), *(v for v in variants() if v.input != "logits")]
-HOSTILE += [s.VectorScaling(shrinkage=0), s.MatrixScaling(shrinkage=0, loss="brier")]
+HOSTILE += [s.VectorScaling(shrinkage=0), s.recalibration.MatrixScaling(shrinkage=0, loss="brier")]
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
@@ -404,7 +404,7 @@ def test_hostile_forecasts_to_the_grouping_loss(loss, partitioner, problem, noti
     X = np.random.default_rng(seed).choice(values, size=(len(y), 3))
     options = {"loss": loss, "notion": notion, "partitioner": partitioner, "swap": swap}
     estimator = s.GroupingLossEstimator(labels=range(P.shape[1]), n_permutations=5, **options)
-    if finite_or_refused(lambda: estimator.fit(X, y, weight, y_proba=P)) is not None:
+    if finite_or_refused(lambda: estimator.fit(X, y, P, weight)) is not None:
         found = answers(estimator, None)
         assert np.isnan(found.pop("binned_epistemic_bound_"))  # documented: of "partition" only
         assert not any(np.isnan(value).any() for value in found.values()), found
@@ -445,7 +445,7 @@ MOMENTS = st.tuples(MOMENT, MOMENT, MOMENT, st.sampled_from(WEIGHTS))
 @given(rows=st.lists(MOMENTS, min_size=1, max_size=9), fit_intercept=st.booleans())
 def test_hostile_moments(rows, fit_intercept):
     y, mean, variance, weight = np.array(rows, dtype=float).reshape(-1, 4).T
-    scaling = s.VarianceScaling(fit_intercept=fit_intercept)
+    scaling = s.regression.VarianceScaling(fit_intercept=fit_intercept)
     moments = np.column_stack([mean, np.abs(variance)])
     if finite_or_refused(lambda: scaling.fit(moments, y, weight)) is not None:
         assert all(np.isfinite(value).all() for value in answers(scaling, moments).values())
@@ -468,7 +468,9 @@ def test_what_was_found_by_hostile_data():
     assert np.isfinite(some.grouping_loss_)  # slopes between these are no floats
     weight = np.random.default_rng(0).choice([1e-302, 1e-278, 1], 40)  # which vanish beside others
     for recalibrator in map(quick, RECALIBRATORS):
-        assert np.isfinite(fit(recalibrator, P[:40], y[:40], weight).predict_proba(P)).all()
+        assert np.isfinite(
+            fit(recalibrator, P[:40], y[:40], sample_weight=weight).predict_proba(P)
+        ).all()
     same = [[3.2e-308, 0, 1, 0], [3.1e-30, 0, 1e-323, 1], [1, 4.9e-317, 2.3e-301, 0]]
     curves = s.SplineScaling(labels=[0, 1, 2, 3]).fit(same, [3, 2, 1], [0, 1e-278, 5e-291])
     assert np.isfinite(curves.predict_proba(same)).all()  # knots with equal logits
@@ -476,9 +478,9 @@ def test_what_was_found_by_hostile_data():
         with pytest.raises(ValueError, match=words):
             s.GroupingLossEstimator(method=method, labels=[0, 1]).fit([[1.0]], [1], y_proba=[0.5])
     with pytest.raises(ValueError, match="y_var.* holds 1e-120 in row 1.*Choose another unit"):
-        s.VarianceScaling().fit([[0, 1], [0, 1e-120]], [1, 2])
+        s.regression.VarianceScaling().fit([[0, 1], [0, 1e-120]], [1, 2])
     with pytest.raises(ValueError, match="y_var.* holds 1e[+]120 in row 0"):
-        s.VarianceScaling().fit([[0, 1e120], [0, 1]], [1, 2])
+        s.regression.VarianceScaling().fit([[0, 1e120], [0, 1]], [1, 2])
     with pytest.raises(ValueError, match="predicts the class 2, which y lacks"):
         s.CrossFitProba(KnowsThree(), cv=3).fit_transform(np.ones((len(y), 3)), y)
 
@@ -494,7 +496,7 @@ def test_weights_of_any_scale():
     _, y, P = draw()
     weight = np.linspace(1, 2, len(y))
     for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
-        fits = (fit(recalibrator, P, y, one) for one in (weight, scale * weight))
+        fits = (fit(recalibrator, P, y, sample_weight=w) for w in (weight, scale * weight))
         np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)
 
 

@@ -72,10 +72,19 @@ def test_ensemble_by_hand(train_and_test):
     assert len(model.recalibrators_) == 5 and model.recalibrator_ is model.estimator_ is None
 
 
-ANY = ["auto", "select", s.VectorScaling(shrinkage=10), s.KernelRecalibrator(bandwidth=0.1)]
+ANY = [
+    "auto",
+    "select",
+    s.VectorScaling(shrinkage=10),
+    s.recalibration.KernelRecalibrator(bandwidth=0.1),
+]
 ANY += [Halfway(), OF_LOGS, make_pipeline("passthrough", s.PlattScaling())]
 ANY += [make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())]
-ANY += [ms.GridSearchCV(s.MatrixScaling(), {"shrinkage": [1, 100]}, scoring="neg_log_loss", cv=3)]
+ANY += [
+    ms.GridSearchCV(
+        s.recalibration.MatrixScaling(), {"shrinkage": [1, 100]}, scoring="neg_log_loss", cv=3
+    )
+]
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
@@ -142,7 +151,11 @@ def test_frozen_classifiers(train_and_test):
 
 
 SOME = [None, s.BetaCalibration(labels=["will", "be", "replaced"]), s.HistogramBinning(n_bins=5)]
-SOME += [make_pipeline(s.TemperatureScaling(), make_pipeline(s.MatrixScaling(shrinkage=10)))]
+SOME += [
+    make_pipeline(
+        s.TemperatureScaling(), make_pipeline(s.recalibration.MatrixScaling(shrinkage=10))
+    )
+]
 SOME += [Halfway(), OF_LOGS]
 
 
@@ -386,12 +399,12 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
 def test_held_out_losses_are_held_out():
     """By hand: frequencies of the other folds."""
     data = make_tempered_simplex(90, 2, random_state=0)
-    candidates = [s.LabelFrequency(), s.IdentityRecalibrator()]
+    candidates = [s.recalibration.LabelFrequency(), s.IdentityRecalibrator()]
     record, _ = chosen(data.y_proba, data.y, candidates, loss="brier")
     losses = np.empty(90)
     for test in np.array_split(np.random.default_rng(0).permutation(90), 5):
         train = np.setdiff1d(np.arange(90), test)
-        fitted = s.LabelFrequency().fit(data.y_proba[train], data.y[train])
+        fitted = s.recalibration.LabelFrequency().fit(data.y_proba[train], data.y[train])
         losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - data.y[test]) ** 2
     assert record.losses[0] == pytest.approx(losses.mean())
     assert record.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - data.y) ** 2))

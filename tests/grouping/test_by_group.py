@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 from skcalib import ForecastSketch, calibration_by_group
 from skcalib.data.notions import Multilabel
 from skcalib.datasets import make_tempered_simplex
-from skcalib.grouping._named_groups import take_groups
-from skcalib.grouping.by_group import shrink
+from skcalib.grouping.by_group import shrink, take_groups
 from skcalib.stats.means import observed_expected_ratio
 
 

@@ -11,9 +11,9 @@ from sklearn.linear_model import LinearRegression
 
 from skcalib.data.features import encode_features
 from skcalib.datasets import make_tempered_simplex
-from skcalib.grouping import differences_at_equal_scores, equal_scores
-from skcalib.grouping._candidates import form_groups
-from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
+from skcalib.grouping import differences, differences_at_equal_scores
+from skcalib.grouping.differences import form_groups
+from skcalib.grouping.equal_scores import EqualScores, compare, label_sum_pvalue
 from skcalib.stats.pvalues import benjamini_hochberg
 
 
@@ -323,11 +323,10 @@ def test_weights_and_the_event():
 
 def test_many_rows_and_groups_are_sampled(monkeypatch):
     y, score, X = caused("category", 3000, 0, 0.02)
-    monkeypatch.setattr(equal_scores, "MOST_ROWS", 2000)
+    monkeypatch.setattr(differences, "MOST_ROWS", 2000)
     found = differences_at_equal_scores(y, score, X)
     assert found.n_samples == 2000 and "2,000 random samples of 3,000" in found.note
     assert found == differences_at_equal_scores(y, score, X)
     assert found.named[0].rule == "region = s"
-    monkeypatch.setattr("skcalib.grouping._candidates.MOST_GROUPS", 10)
-    monkeypatch.setattr(equal_scores, "MOST_GROUPS", 10)
+    monkeypatch.setattr(differences, "MOST_GROUPS", 10)
     assert "the 10 nearest to half" in differences_at_equal_scores(y, score, X).note

@@ -32,9 +32,15 @@ def test_numbers_are_those_of_the_parts(data):
     assert (found.gain.estimate, found.gain.pvalue) == (gain.estimate, gain.pvalue)
     kept = weight > 0
     bound = GroupingLossEstimator(swap=True)
-    bound.fit(X[kept], y[kept], weight[kept], y_proba=after[kept])
+    bound.fit(X[kept], y[kept], after[kept], weight[kept])
     assert found.grouping_after.estimate == bound.grouping_loss_
     assert found.pvalue_after == bound.pvalue_
+
+
+def test_jobs_change_no_number(data):
+    arrays = [a[:1500] for a in (data.y, data.y_proba, data.posterior, data.X)]
+    alone, parallel = (grouping_improvement(*arrays, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert alone == parallel
 
 
 def test_a_recalibrator_gets_the_features(data):

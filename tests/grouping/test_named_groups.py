@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from skcalib import CalibrationReport, GroupCalibrationDisplay, calibration_by_group
-from skcalib.grouping._named_groups import named_groups
+from skcalib.grouping.by_group import named_groups
 
 N = 400
 

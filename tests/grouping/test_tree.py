@@ -7,8 +7,8 @@ from conftest import rule_holds
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.data.features import Feature
-from skcalib.grouping import tree as trees
-from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
+from skcalib.grouping import partition as trees
+from skcalib.grouping.partition import BalancedStump, FeatureBins, HistogramTree
 
 NAMES = ["a", "b", "c", "d"]
 

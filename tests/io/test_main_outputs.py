@@ -66,7 +66,7 @@ def quick(monkeypatch):
 
     for name in ("from_predictions", "from_sketch"):
         monkeypatch.setattr(CalibrationReport, name, make)
-    monkeypatch.setattr("skcalib.cli.report._demonstration", make)
+    monkeypatch.setattr("skcalib.cli.commands._demonstration", make)
     return made
 
 
@@ -145,7 +145,7 @@ def test_the_folder_is_checked_first(here, quick, capsys, monkeypatch):
     def read(*_, **__):
         pytest.fail("read")
 
-    monkeypatch.setattr("skcalib.cli.report.read_predictions", read)
+    monkeypatch.setattr("skcalib.cli.commands.read_predictions", read)
     (here / "a.html" / "skcalib-report.html").mkdir(parents=True)
     for out, message in (
         ("nowhere/page.html", "nowhere/page.html cannot be written: nowhere is not a folder."),
@@ -174,7 +174,7 @@ def test_sketches_that_are_saved(here, quick, capsys):
 
 
 @pytest.mark.parametrize(
-    "place", ["skcalib.cli.report._report", "os.fsync", "test_main_outputs.Quick.to_text"]
+    "place", ["skcalib.cli.commands._report", "os.fsync", "test_main_outputs.Quick.to_text"]
 )
 def test_ctrl_c(here, quick, capsys, monkeypatch, place):
     def stop(*_, **__):

@@ -52,8 +52,8 @@ TAKEN = {
         ("isFraud", "fraudScore", 1, "by its name"),
     ),
     "a suffix": (
-        {"vip": VIP, "default_flag": two("no", "yes"), "pd_score": P},
-        ("default_flag", "pd_score", "yes", "by its name"),
+        {"vip": VIP, "default_flag": two("no", "yes"), "default_score": P},
+        ("default_flag", "default_score", "yes", "by its name"),
     ),
     "words of time": (
         {"SEX": two(1, 2), "default.payment.next.month": FLAG, "p": P},
@@ -108,7 +108,7 @@ TAKEN = {
         ("species", list(EACH), None, "its values are names of columns"),
     ),
     "columns of numbered classes": (
-        {"digit": DIGIT, "size": AGE, "p_0": P0, "p_1": P1, "p_2": P2},
+        {"digit": DIGIT, "vip": VIP, "size": AGE, "p_0": P0, "p_1": P1, "p_2": P2},
         ("digit", ["p_0", "p_1", "p_2"], None, "its values are names of columns"),
     ),
     "numbers of columns that are features": (
@@ -187,11 +187,6 @@ REFUSED = {
         {"class": THREE, "vip": VIP, "score": P},
         LABEL,
         ["class", "vip"],
-    ),
-    "numbers of classes": (
-        {"vip": VIP, "digit": DIGIT, "p_0": P0, "p_1": P1, "p_2": P2},
-        LABEL,
-        ["vip", "digit"],
     ),
     "two scores": ({"churned": FLAG, "score": P, "score2": Q}, SCORE, ["score", "score2"]),
     "two models": (
@@ -318,62 +313,48 @@ def test_letter_case_does_not_choose_the_event(here, event, other):
     assert f"probability of {event}: score" in read.note
 
 
-OPPOSITES = [
+OTHERS = [
     ("passed", "p_fail"),
-    ("won", "p_lost"),
-    ("healthy", "p_sick"),
-    ("good", "p_bad"),
-    ("approved", "rejection_score"),
-    ("readmit", "survival_prob"),
+    ("died", "p_survival"),
+    ("good", "catboost_score"),
+    ("default", "p_bad"),
 ]
 ALIKE = [
     ("passed", "p_pass"),
-    ("won", "win_prob"),
-    ("sick", "disease_risk"),
-    ("default", "p_bad"),
+    ("churned", "Churn.Probability"),
     ("died", "risk_score"),
-    ("good", "catboost_score"),
+    ("label", "rf_proba"),  # the label says nothing
 ]
 
 
-@pytest.mark.parametrize(("label", "score"), OPPOSITES + ALIKE)
-def test_scores_of_the_opposite_outcome(here, label, score):
-    """The score of another outcome asks for its class; synonyms and names of models do not."""
+@pytest.mark.parametrize(("label", "score"), OTHERS + ALIKE)
+def test_scores_that_are_named_after_something_else(here, label, score):
+    """They ask for their class, unless they were requested."""
     path = written(here / "x.csv", {label: FLAG, score: P})
-    if (label, score) in OPPOSITES:
-        with pytest.raises(ValueError, match="names another outcome"):
-            read_predictions(path)
-    else:
-        assert list(read_predictions(path).labels) == [0, 1]
+    if (label, score) in OTHERS:
+        with pytest.raises(ValueError, match="names no class .* event='0' or event='1'"):
+            read_predictions(path, label_column=label)
+    for options in ({}, {"event": "1"}) if (label, score) in ALIKE else ({"event": "1"},):
+        assert list(read_predictions(path, label_column=label, **options).labels) == [0, 1]
+    assert list(read_predictions(path, label_column=label, score_column=score).labels) == [0, 1]
 
 
-EVENTS = [
-    (["churn", "stay"], "churned", "score", "churn", "as 'churned' says"),
-    (["active", "churn"], "is_churned", "p", "churn", "as 'is_churned' says"),
-    (["churn", "no churn"], "churned", "score", "churn", "as 'churned' says"),
-    (["alive", "died"], "outcome", "score", "died", "died is the event, alive its absence"),
-    (["good", "bad"], "status", "p", "bad", "bad is the event, good its absence"),
-    (["alive", "died"], "survived", "score", "alive", "as 'survived' says"),
-    (["alive", "dead"], "outcome", "survival_score", "alive", "as 'survival_score' says"),
-    (["alive", "died"], "survived", "risk", None, ""),  # a risk of being alive
-    (["alive", "died"], "survived", "mortality_score", None, ""),
-    (["fail", "pass"], "outcome", "score", None, ""),
-    (["churn", "stay"], "defaulted", "score", None, ""),
-    (["gold", "silver"], "churned", "score", None, ""),
-]
-
-
-@pytest.mark.parametrize(("classes", "label", "score", "event", "why"), EVENTS)
-def test_events_of_words_with_a_meaning(here, classes, label, score, event, why):
+@pytest.mark.parametrize(
+    ("classes", "label", "score"),
+    [
+        (["churn", "stay"], "churned", "score"),
+        (["alive", "died"], "outcome", "risk"),
+        (["fail", "pass"], "outcome", "p"),
+    ],
+)
+def test_events_that_no_column_names(here, classes, label, score):
+    """The meaning of words is not guessed."""
     p = np.linspace(0.01, 0.99, 60)
     columns = {label: np.array(classes)[np.arange(60) % 2], score: p}
     pd.DataFrame(columns).to_csv(here / "a.csv", index=False)
-    if event is None:
-        with pytest.raises(ValueError, match=f"pass event='{classes[0]}' or event='{classes[1]}'"):
-            read_predictions("a.csv")
-        return
-    read = read_predictions("a.csv")
-    assert read.labels[1] == event and f"probability of {event} ({why}): {score}" in read.note
-    np.testing.assert_array_equal(read.y_proba, p)
-    other = next(one for one in classes if one != event)
-    assert read_predictions("a.csv", event=other).labels[1] == other
+    with pytest.raises(ValueError, match=f"pass event='{classes[0]}' or event='{classes[1]}'"):
+        read_predictions("a.csv")
+    for event in classes:
+        read = read_predictions("a.csv", event=event)
+        assert read.labels[1] == event
+        np.testing.assert_array_equal(read.y_proba, p)

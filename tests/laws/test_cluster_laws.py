@@ -4,7 +4,14 @@ import inspect
 
 import numpy as np
 import pytest
-from public_functions import DISPLAYS, FORECASTS, REPORT, numbers, public_name
+from public_functions import (
+    DISPLAYS,
+    FORECASTS,
+    REPORT,
+    numbers,
+    package_names,
+    public_name,
+)
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -106,8 +113,7 @@ SAME |= {"ReliabilityDisplay.from_cv_results"}
 def test_all_names_that_take_groups_are_tested():
     """Of `fit` and the other doors of classes, too; `groups` of data frames are columns."""
     taken = set()
-    for name in s.__all__:
-        thing = getattr(s, name)
+    for name, thing in package_names().items():
         doors = {name: thing} if inspect.isfunction(thing) else {}
         if inspect.isclass(thing):
             members = inspect.getmembers(thing, callable)
@@ -267,7 +273,7 @@ EQUAL = {
     **{name: summary(name) for name in ("brier", "brier_skill", "log_loss", "auc")},
     **{name: summary(name) for name in ("slope", "in_the_large", "observed_expected_ratio")},
     "kernel test": test_of(s.kernel_calibration_test),
-    "cumulative test": test_of(s.cumulative_test, n_resamples=19),
+    "cumulative test": test_of(s.significance.cumulative_test, n_resamples=19),
     "Hosmer and Lemeshow": test_of(s.hosmer_lemeshow_test, n_resamples=19),
     "Spiegelhalter": test_of(s.spiegelhalter_test),
     "difference of a group": group("difference"),
@@ -292,7 +298,7 @@ EQUAL_IN_THE_MEAN = {
     "summary": summary("brier_calibration_error"),
     "unreliability": summary("unreliability"),
     "discrimination": summary("discrimination"),
-    "likelihood ratio": test_of(s.logistic_calibration_test),
+    "likelihood ratio": test_of(s.significance.logistic_calibration_test),
     "error of a group": group("error", power=1),
     "shrunken difference": group("shrunk"),
     "equal scores": group("equal_scores"),

@@ -26,7 +26,7 @@ DISPLAYS = {
     "MurphyDisplay": ({}, {"thresholds": [0.2, 0.5], "parts": True}),
     "ReliabilityDisplay": ({}, {"n_resamples": 99}),
 }
-WITH_SKETCH = [name for name in DISPLAYS if hasattr(getattr(skcalib, name), "from_sketch")]
+WITH_SKETCH = [name for name in DISPLAYS if hasattr(getattr(skcalib.displays, name), "from_sketch")]
 
 
 def known(p, y):
@@ -56,7 +56,7 @@ def drawn(display):
 
 
 def of(name, constructor, *given, **options):
-    return getattr(getattr(skcalib, name), constructor)(*given, **options)
+    return getattr(getattr(skcalib.displays, name), constructor)(*given, **options)
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
@@ -117,7 +117,7 @@ def test_weights_and_the_event_reach_every_constructor(name, data):
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_signatures_and_docstrings_follow(name, data):
     """A constructor of its own has the options of `from_predictions`, and no unknown ones."""
-    cls, (y, p) = getattr(skcalib, name), data
+    cls, (y, p) = getattr(skcalib.displays, name), data
     rows = DISPLAYS[name][0]
     sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=rows.get("by"))
     arguments = {"from_estimator": (known(p, y), p, y), "from_sketch": (sketch,)}

@@ -16,7 +16,7 @@ from skcalib.testing import check_display
 RECIPES = {(recipe.function, recipe.options.get("notion")): recipe for recipe in reversed(DISPLAYS)}
 #: Options without which a drawing takes a second.
 QUICK = {
-    s.EstimationDisplay.from_predictions: {"sample_sizes": [20, 60]},
+    s.displays.EstimationDisplay.from_predictions: {"sample_sizes": [20, 60]},
     s.DecompositionDisplay.from_predictions: {"grouping": "partition", "smoother": "binning"},
     s.GroupingDisplay.from_predictions: {"smoother": "binning"},
 }

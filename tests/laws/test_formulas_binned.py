@@ -9,7 +9,7 @@ from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
 from skcalib.data.notions import Classwise
-from skcalib.errors.binned import _bin_sums, bin_numbers, check_bins, quantile_edges, uniform_edges
+from skcalib.errors.binned import BinSums, bin_numbers, check_bins, quantile_edges, uniform_edges
 
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
 EDGES = (0, 0.25, 0.3, 0.5, 0.9, 1)
@@ -86,10 +86,12 @@ def power_by_hand(score, event, weight, edges, norm, debiased=False):
     ],
 )
 def test_quantile_edges_by_hand(score, n_bins, edges):
-    found = quantile_edges(np.array(score), n_bins)
-    np.testing.assert_allclose(found, edges, rtol=4e-16, atol=0)
-    shares = np.bincount(bin_numbers(np.array(score), found), minlength=len(edges))[1:]
-    np.testing.assert_array_equal(shares, [sum(one) for one in _held(score, edges)])
+    computed = quantile_edges(np.array(score), n_bins)
+    np.testing.assert_allclose(computed, edges, rtol=4e-16, atol=0)
+    shares = np.bincount(bin_numbers(np.array(score), computed), minlength=len(edges))[1:]
+    np.testing.assert_array_equal(
+        shares, [sum(scores_in_bin) for scores_in_bin in _held(score, edges)]
+    )
 
 
 def _held(score, edges):
@@ -101,8 +103,8 @@ def _held(score, edges):
 
 
 def test_bins_at_the_door():
-    found = check_bins(np.int8(7), "quantile", 9)
-    assert found == 7 and type(found) is int and check_bins(1, "quantile", 3) == 1
+    bins = check_bins(np.int8(7), "quantile", 9)
+    assert bins == 7 and type(bins) is int and check_bins(1, "quantile", 3) == 1
     assert check_bins("auto", "quantile", 1000) == 9 == optimal_n_bins(1000, strategy="quantile")
     assert len(check_bins("auto", "uniform", 1000)) == 10 and optimal_n_bins(1000) == 23
     roots = [check_bins("cube_root", "quantile", n) for n in (1, 3, 4, 1000, 1200)]
@@ -111,8 +113,8 @@ def test_bins_at_the_door():
     np.testing.assert_array_equal(check_bins(3, "uniform", 100), np.arange(4) / 3)
     centred = [0, 0.25, 0.5, 0.5, 0.75, 1]  # scores of 1/2 have their own bin
     np.testing.assert_array_equal(check_bins("auto", "uniform", 100), centred)
-    found = check_bins([0, 0.5, 1], "quantile", 100)
-    assert found.dtype == np.float64 and found.tolist() == [0, 0.5, 0.5, 1]
+    bins = check_bins([0, 0.5, 1], "quantile", 100)
+    assert bins.dtype == np.float64 and bins.tolist() == [0, 0.5, 0.5, 1]
     edges = np.array([0.0, 0.5, 1.0])
     assert check_bins(edges, "uniform", 3) is not edges  # nobody can move them later
 
@@ -132,15 +134,15 @@ def test_edges_that_are_none(n_bins):
 def test_sums_by_hand(edges, weighted):
     for score, event in PROBLEMS["classwise"]:
         weight = WEIGHT if weighted else np.ones(14)
-        sums = _bin_sums(score, event, WEIGHT if weighted else None, edges)
-        found = rows_of(sums)
+        sums = BinSums.of(score, event, WEIGHT if weighted else None, edges)
+        rows = rows_of(sums)
         expected = sums_by_hand(score, event, weight, edges)
-        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(rows, expected, rtol=1e-13, atol=1e-15)
         np.testing.assert_array_equal(sums.edges, edges)
-        assert {row.dtype for row in found} == {np.dtype(np.float64)}
-        less = _bin_sums(score, event, WEIGHT if weighted else None, edges, spread=False)
+        assert {row.dtype for row in rows} == {np.dtype(np.float64)}
+        less = BinSums.of(score, event, WEIGHT if weighted else None, edges, spread=False)
         assert less.square_mass is None and less.square_gap is None
-        np.testing.assert_array_equal([less.mass, less.score, less.label], found[:3])
+        np.testing.assert_array_equal([less.mass, less.score, less.label], rows[:3])
         np.testing.assert_array_equal(score, P3[:, [np.array_equal(score, c) for c in P3.T]][:, 0])
 
 
@@ -152,35 +154,35 @@ def test_every_edge_and_its_neighbours(n_bins):
     beside = edges[:-1] + 3e-15, edges[1:] - 3e-15
     score = np.concatenate([edges, *tied, *beside, (edges[1:] + edges[:-1]) / 2])
     for shift in (0, 1e-13):  # with the second they are no longer i / B: by a search
-        given = np.array([0, *(edges[1:-1] + shift), 1.0])
-        found = check_bins(given, "uniform", 1)
-        assert len(found) == len(given) + (n_bins % 2 == 0 and shift == 0)
+        edges_given = np.array([0, *(edges[1:-1] + shift), 1.0])
+        cuts = check_bins(edges_given, "uniform", 1)
+        assert len(cuts) == len(edges_given) + (n_bins % 2 == 0 and shift == 0)
         expected = np.ones(len(score), dtype=int)
-        for edge in given[1:-1]:
+        for edge in edges_given[1:-1]:
             tie = min(1e-15, 1e-12 * edge)
             expected += score > edge + tie if edge >= 0.5 else score >= edge - tie
             if edge == 0.5:
                 expected += score >= edge - tie
-        sums = _bin_sums(score, np.zeros(len(score)), None, found)
-        sizes = np.bincount(expected, minlength=len(found))[1:]
+        sums = BinSums.of(score, np.zeros(len(score)), None, cuts)
+        sizes = np.bincount(expected, minlength=len(cuts))[1:]
         np.testing.assert_array_equal(sums.mass, sizes)
-        totals = np.bincount(expected, score, len(found))[1:]
+        totals = np.bincount(expected, score, len(cuts))[1:]
         np.testing.assert_allclose(sums.score, totals, rtol=1e-12)
 
 
 @pytest.mark.parametrize("edges", [uniform_edges(4), np.array([0, 0.3, 1.0])])
 def test_zeros_and_probabilities_that_rounding_left_above_one(edges):
     score = np.array([0.1, 1.0, np.nextafter(1, 2), 1 + 9e-6])
-    sums = _bin_sums(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
+    sums = BinSums.of(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
     assert (sums.mass[0], sums.mass[-1]) == (1, 9) and sums.mass.sum() == 10
     assert sums.label[-1] == 5 and sums.square_mass[-1] == 29
     assert sums.score[-1] == pytest.approx(9 + 4 * 9e-6, rel=1e-12)
     # the edges 1/2, 1/2: scores of 1/2 are between the others
     score = np.array([0.0, 0.4, 0.5, 0.5, 0.7])
-    sums = _bin_sums(score, np.zeros(5), None, np.array([0, 0.5, 0.5, 1]))
+    sums = BinSums.of(score, np.zeros(5), None, np.array([0, 0.5, 0.5, 1]))
     np.testing.assert_array_equal(sums.mass, [2, 2, 1])
     assert sums.without_empty_centre().edges.tolist() == [0, 0.5, 0.5, 1]
-    sums = _bin_sums(score[score != 0.5], np.zeros(3), None, np.array([0, 0.5, 0.5, 1]))
+    sums = BinSums.of(score[score != 0.5], np.zeros(3), None, np.array([0, 0.5, 0.5, 1]))
     assert sums.without_empty_centre().edges.tolist() == [0, 0.5, 1]
     np.testing.assert_array_equal(sums.without_empty_centre().mass, [2, 1])
 
@@ -191,8 +193,8 @@ def test_more_samples_than_a_chunk(edges):
     score = np.linspace(0, 1, 3 * (1 << 16) + 5)
     event = np.arange(len(score)) % 3 == 0
     weight = np.linspace(1, 2, len(score))
-    found = rows_of(_bin_sums(score, event, weight, edges))
-    np.testing.assert_allclose(found, sums_by_hand(score, event, weight, edges), rtol=1e-11)
+    rows = rows_of(BinSums.of(score, event, weight, edges))
+    np.testing.assert_allclose(rows, sums_by_hand(score, event, weight, edges), rtol=1e-11)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0, 1e-4])
@@ -202,27 +204,27 @@ def test_variance_of_a_mean_residual(scale):
     event = np.array([0, 1, 0, 1, 1])
     edges = np.array([0, 0.3, 0.5, 0.6, 1])
     residual = (event - score)[:3]
-    equal = _bin_sums(score, event, np.full(5, scale), edges).mean_variance()
+    equal = BinSums.of(score, event, np.full(5, scale), edges).mean_variance()
     np.testing.assert_allclose(equal, [residual.var(ddof=1) / 3, np.inf, np.inf, np.inf])
     weight = np.array([1.0, 2, 3])
     mean = weight @ residual / 6
     q = 14 / 36
     expected = weight @ (residual - mean) ** 2 / 6 * q / (1 - q)
-    given = scale * np.array([1.0, 2, 3, 1, 1])
-    found = _bin_sums(score, event, given, edges).mean_variance()
-    np.testing.assert_allclose(found, [expected, np.inf, np.inf, np.inf], rtol=1e-12)
+    scaled = scale * np.array([1.0, 2, 3, 1, 1])
+    variance = BinSums.of(score, event, scaled, edges).mean_variance()
+    np.testing.assert_allclose(variance, [expected, np.inf, np.inf, np.inf], rtol=1e-12)
     # equal residuals: rounding may not make a variance negative
-    same = _bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
+    same = BinSums.of(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
     assert 0 <= same.mean_variance()[0] < 1e-17
     # effective size 1 up to 1e-9: the variance would be noise over noise
     score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
-    assert _bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
-    assert _bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
+    assert BinSums.of(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
+    assert BinSums.of(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
 
 
 def edges_of(score, n_bins, strategy):
-    found = check_bins(n_bins, strategy, len(score))
-    return quantile_edges(score, found) if isinstance(found, int) else found
+    bins = check_bins(n_bins, strategy, len(score))
+    return quantile_edges(score, bins) if isinstance(bins, int) else bins
 
 
 @pytest.mark.parametrize("notion", PROBLEMS)
@@ -242,10 +244,10 @@ def test_errors_by_loops(notion, strategy, n_bins, weighted):
             for s, e in PROBLEMS[notion]
         ]
 
-    def error(**more):
-        found = calibration_error(Y3, P3, **options, **more)
-        assert type(found) is float
-        return found
+    def error(**others):
+        value = calibration_error(Y3, P3, **options, **others)
+        assert type(value) is float
+        return value
 
     l1, l2, largest = powers("l1"), powers("l2"), powers("max")
     square, unbiased = np.mean(l2), np.mean(powers("l2", True))
@@ -253,8 +255,8 @@ def test_errors_by_loops(notion, strategy, n_bins, weighted):
     assert error(norm="l2") == pytest.approx(math.sqrt(square), rel=1e-12)
     assert error(norm="l2", squared=True) == pytest.approx(square, rel=1e-12)
     assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
-    found = error(norm="l2", squared=True, debiased=True)
-    assert found == pytest.approx(unbiased, rel=1e-11, abs=1e-15)
+    debiased = error(norm="l2", squared=True, debiased=True)
+    assert debiased == pytest.approx(unbiased, rel=1e-11, abs=1e-15)
     root = error(norm="l2", debiased=True)
     assert root == pytest.approx(math.sqrt(max(unbiased, 0)), rel=1e-11)
     if notion == "classwise":
@@ -269,9 +271,9 @@ def test_defaults():
     explicit = {"norm": "l1", "squared": False, "notion": "top_label", "n_bins": "auto"}
     explicit |= {"strategy": "quantile", "debiased": False, "reduce": "mean"}
     assert calibration_error(y, proba) == calibration_error(y, proba, **explicit)
-    (found,) = reliability_bins(y, proba)
+    (bins,) = reliability_bins(y, proba)
     (same,) = reliability_bins(y, proba, notion="top_label", n_bins="auto", strategy="quantile")
-    np.testing.assert_array_equal(found.edges, same.edges)
+    np.testing.assert_array_equal(bins.edges, same.edges)
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT, 1024 * WEIGHT, 0.3 * WEIGHT])
@@ -290,7 +292,7 @@ def test_records_of_the_bins(weight, notion):
         np.testing.assert_allclose(record.mean_score, s[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.mean_label, e[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.gap, (e - s)[there] / mass[there], atol=1e-15)
-        variance = _bin_sums(score, event, w, edges).mean_variance()[there]
+        variance = BinSums.of(score, event, w, edges).mean_variance()[there]
         np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
 
 

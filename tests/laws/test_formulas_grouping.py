@@ -20,30 +20,35 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.data.features import Feature, encode_features
-from skcalib.grouping._fit import (
-    GroupingProblem,
-    _refine,
-    _refined,
-    fit_given_regions,
-    fit_partition,
-    fit_problem,
-    fit_risk,
-    risk_terms,
-)
-from skcalib.grouping._score_basis import _basis, beside_score, steps_beside_score
-from skcalib.grouping.estimator import Options
+from skcalib.grouping.estimator import Options, fit_problem
 from skcalib.grouping.partition import (
-    Cells,
     Partitioner,
     allows_nan,
     cut_level_sets,
     level_sets,
     merge_singletons,
     order_of,
-    partition_terms,
     stratified_half,
 )
-from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
+from skcalib.grouping.partition_bound import (
+    Cells,
+    GroupingProblem,
+    fit_given_regions,
+    fit_partition,
+    partition_terms,
+    permutation_pvalue,
+    region_table,
+    sign_pvalue,
+)
+from skcalib.grouping.risk_bound import (
+    _basis,
+    _refine,
+    _refined,
+    beside_score,
+    fit_risk,
+    risk_terms,
+    steps_beside_score,
+)
 from skcalib.recalibration.corrected_model import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
@@ -583,7 +588,7 @@ def test_permutations_by_hand(seed, width, monkeypatch):
         )
         expected = pvalue_by_hand(*arguments, np.random.RandomState(seed), width)
         assert found == expected
-        monkeypatch.setattr("skcalib.grouping.regions._AT_ONCE", 250)  # batches of five
+        monkeypatch.setattr("skcalib.grouping.partition_bound._AT_ONCE", 250)  # batches of five
     if width == 20:
         assert permutation_pvalue(*arguments, np.random.RandomState(seed)) == expected
         # numbers of cells may have gaps

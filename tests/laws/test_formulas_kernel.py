@@ -80,8 +80,8 @@ def test_every_statistic_by_loops(notion, weight):
     assert skce("biased", **options) == pytest.approx(mean_over(ALL, h, weight), rel=1e-11)
     for size in (2, 3, 4, 5, 9):
         expected = mean_over(in_blocks(size), h, weight)
-        found = skce("block", block_size=size, **options)
-        assert type(found) is float and found == pytest.approx(expected, rel=1e-11)
+        error = skce("block", block_size=size, **options)
+        assert type(error) is float and error == pytest.approx(expected, rel=1e-11)
     assert skce("linear", **options) == skce("block", block_size=2, **options)
 
 
@@ -91,17 +91,17 @@ def test_matrices_and_sums_of_kernels():
     first, both = h_by_hand(matrix=MATRIX), h_by_hand(matrix=MATRIX) + 2 * h_by_hand()
     assert skce(kernel=matrix) == pytest.approx(mean_over(OFF, first), rel=1e-11)
     assert skce(kernel=matrix + 2 * scalar) == pytest.approx(mean_over(OFF, both), rel=1e-11)
-    found = skce("block", matrix + 2 * scalar, block_size=3)
-    assert found == pytest.approx(mean_over(in_blocks(3), both), rel=1e-11)
+    error = skce("block", matrix + 2 * scalar, block_size=3)
+    assert error == pytest.approx(mean_over(in_blocks(3), both), rel=1e-11)
 
 
 def test_default_is_the_laplacian_of_the_median_distance():
     """W19: total variation, and the median of all n^2 distances."""
     bandwidth = float(np.median(np.abs(P3[:, None] - P3).sum(axis=2) / 2))
-    found = kernel_calibration_error(Y3, P3)
-    assert found == pytest.approx(skce(kernel=LaplacianKernel(bandwidth)), rel=1e-12)
-    assert found == skce("unbiased", LaplacianKernel(), notion="canonical", n_jobs=1)
-    assert kernel_calibration_error(Y3, P3, kernel="laplacian") == found
+    error = kernel_calibration_error(Y3, P3)
+    assert error == pytest.approx(skce(kernel=LaplacianKernel(bandwidth)), rel=1e-12)
+    assert error == skce("unbiased", LaplacianKernel(), notion="canonical", n_jobs=1)
+    assert kernel_calibration_error(Y3, P3, kernel="laplacian") == error
     assert kernel_calibration_error(Y3, P3, kernel="gaussian") == skce(kernel=GaussianKernel())
 
 
@@ -131,8 +131,8 @@ def test_views_of_one_matrix(notion):
 @pytest.mark.parametrize("n_samples", [255, 256, 257, 700])
 def test_many_samples_in_blocks(n_samples):
     """Sums and products are those of the whole matrix, on either side of a block's border."""
-    data = make_tempered_simplex(n_samples, 3, random_state=0)
-    problem = check_problem(data.y, data.y_proba)
+    sample = make_tempered_simplex(n_samples, 3, random_state=0)
+    problem = check_problem(sample.y, sample.y_proba)
     residual = problem.target - problem.forecast
     distance = np.abs(problem.forecast[:, None] - problem.forecast[None]).sum(axis=2) / 2
     expected = np.exp(-distance / 0.3) * (residual @ residual.T)
@@ -152,9 +152,9 @@ def test_many_samples_in_blocks(n_samples):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
     """Sum over the pairs of each block over the weight of its pairs; the rest is dropped."""
-    data = make_tempered_simplex(97, 3, random_state=0)
+    sample = make_tempered_simplex(97, 3, random_state=0)
     weight = np.random.default_rng(0).uniform(0.1, 2, 97) if weighted else None
-    problem = check_problem(data.y, data.y_proba, sample_weight=weight)
+    problem = check_problem(sample.y, sample.y_proba, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
     matrix, w = h.matrix(), h.weight
     values, pairs = block_estimates(h, size)
@@ -163,8 +163,8 @@ def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
     sums = [matrix[rows, rows].sum() - np.trace(matrix[rows, rows]) for rows in blocks]
     np.testing.assert_allclose(pairs, expected, rtol=1e-12)
     np.testing.assert_allclose(values, np.divide(sums, expected), rtol=1e-9, atol=1e-14)
-    found = estimate(h, "block", size)
-    assert found == pytest.approx(np.sum(values * pairs) / np.sum(pairs), rel=1e-12)
+    error = estimate(h, "block", size)
+    assert error == pytest.approx(np.sum(values * pairs) / np.sum(pairs), rel=1e-12)
     for blocks_at_a_time in (0, 1, 3, 10):
         monkeypatch.setattr(
             kernel_error, "_PAIRS", max(blocks_at_a_time * size * (size - 1) // 2, 1)

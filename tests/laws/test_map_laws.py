@@ -22,18 +22,28 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 #: Maps that may fall among the scores that they were fitted to, as their docstrings say.
 FALLING = (
-    *(s.HistogramBinning, s.KernelRecalibrator, s.LabelFrequency, s.ModelAverageScaling),
-    *(s.QuadraticScaling, s.SplineScaling, s.StackedRecalibrator, s.GroupRecalibrator),
-    *(s.MatrixScaling, s.DirichletCalibration, s.VectorScaling),
+    *(
+        s.HistogramBinning,
+        s.recalibration.KernelRecalibrator,
+        s.recalibration.LabelFrequency,
+        s.recalibration.ModelAverageScaling,
+    ),
+    *(
+        s.recalibration.QuadraticScaling,
+        s.SplineScaling,
+        s.StackedRecalibrator,
+        s.GroupRecalibrator,
+    ),
+    *(s.recalibration.MatrixScaling, s.DirichletCalibration, s.VectorScaling),
 )
 INSTANCES = [
     *(quick(kind) for kind in RECALIBRATORS),
     s.StackedRecalibrator(),
-    s.GroupRecalibrator(s.QuadraticScaling()),
+    s.GroupRecalibrator(s.recalibration.QuadraticScaling()),
     s.HistogramBinning(strategy="uniform"),
     s.IsotonicRecalibrator(strict=True),
     s.IsotonicRecalibrator(centered=True),
-    s.DiagonalOrderPreserving(variant="pieces"),
+    s.recalibration.DiagonalOrderPreserving(variant="pieces"),
     s.BetaCalibration(parameters="ab"),
 ]
 SLOW = [
@@ -178,8 +188,9 @@ def test_impossible_classes_of_several(recalibrator, kind):
 
 @pytest.mark.parametrize(
     "recalibrator",
-    [s.VectorScaling(shrinkage=0.0), s.MatrixScaling(shrinkage=0.0), s.ModelAverageScaling(),
-     s.QuadraticScaling()],
+    [s.VectorScaling(shrinkage=0.0), s.recalibration.MatrixScaling(shrinkage=0.0),
+    s.recalibration.ModelAverageScaling(),
+     s.recalibration.QuadraticScaling()],
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
 def test_confidence_beyond_the_scores_of_several_classes(recalibrator):
@@ -238,7 +249,12 @@ def test_limit_of_detection(forecast, limit):
 
 @pytest.mark.parametrize(
     "kind",
-    [s.QuadraticScaling, s.KernelRecalibrator, s.SplineScaling, s.ModelAverageScaling],
+    [
+        s.recalibration.QuadraticScaling,
+        s.recalibration.KernelRecalibrator,
+        s.SplineScaling,
+        s.recalibration.ModelAverageScaling,
+    ],
     ids=lambda one: one.__name__,
 )
 def test_extremes_are_on_the_right_side_of_narrow_scores(kind):
@@ -254,16 +270,17 @@ def test_extremes_are_on_the_right_side_of_narrow_scores(kind):
     slope = answers.mean(axis=0) / logit(ends)
     error = answers.std(axis=0) / np.sqrt(12) / np.abs(logit(ends))
     # The truth is .6; a kernel is flatter, and the average is shrunk towards the identity.
-    low, high = {s.KernelRecalibrator: (0.3, 0.6), s.ModelAverageScaling: (0.6, 1.0)}.get(
-        kind, (0.6, 0.6)
-    )
+    low, high = {
+        s.recalibration.KernelRecalibrator: (0.3, 0.6),
+        s.recalibration.ModelAverageScaling: (0.6, 1.0),
+    }.get(kind, (0.6, 0.6))
     assert error.max() < 0.08
     assert np.all(slope > low - 4 * error) and np.all(slope < high + 4 * error)
 
 
 def test_the_map_is_continuous_at_the_ends_of_its_scores_and_a_line_beyond():
     p, y = samples(narrow, False)
-    for kind in (s.QuadraticScaling, s.KernelRecalibrator):
+    for kind in (s.recalibration.QuadraticScaling, s.recalibration.KernelRecalibrator):
         one = kind().fit(p, y)
         odds = logit(np.array([p.min(), p.max()]))
         near = one.predict_proba(expit(odds[:, None] + [-1e-9, 0, 1e-9]).ravel())[:, 1]
@@ -275,8 +292,10 @@ def test_the_map_is_continuous_at_the_ends_of_its_scores_and_a_line_beyond():
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "recalibrator",
-    [s.VectorScaling(shrinkage=0.0), s.MatrixScaling(shrinkage=0.0), s.ModelAverageScaling(),
-     s.QuadraticScaling(), s.KernelRecalibrator(), s.SplineScaling(), s.VennAbersRecalibrator(),
+    [s.VectorScaling(shrinkage=0.0), s.recalibration.MatrixScaling(shrinkage=0.0),
+    s.recalibration.ModelAverageScaling(),
+     s.recalibration.QuadraticScaling(), s.recalibration.KernelRecalibrator(), s.SplineScaling(),
+     s.VennAbersRecalibrator(),
      s.HistogramBinning(n_bins=4)],
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
@@ -288,7 +307,9 @@ def test_exported_maps_continue_in_the_same_way(recalibrator, n_classes):
     y = np.array([rng.choice(n_classes, p=row) for row in softmax(slopes * z, axis=1)])
     P = softmax(z, axis=1)
     one = clone(recalibrator).fit(P, y)
-    if n_classes == 3 and isinstance(one, (s.QuadraticScaling, s.KernelRecalibrator)):
+    if n_classes == 3 and isinstance(
+        one, (s.recalibration.QuadraticScaling, s.recalibration.KernelRecalibrator)
+    ):
         assert None not in one._ends
     if n_classes == 3 and isinstance(one, s.VectorScaling):
         assert one._ends is not None and not one.injective_
@@ -309,9 +330,12 @@ def test_forecasts_outside_are_counted():
         np.testing.assert_array_equal(fitted.outside([0.1, 0.5, 0.999]), [True, False, True])
     logits = s.PlattScaling(input="logits").fit(logit(p), y)
     np.testing.assert_array_equal(logits.outside([-9.0, 0.0, 9.0]), [True, False, True])
-    assert issubclass(s.QuadraticScaling, OneVsRestRecalibrator)
+    assert issubclass(s.recalibration.QuadraticScaling, OneVsRestRecalibrator)
     sketch = s.ForecastSketch([0, 1], notion="canonical").fit(y, p)
-    assert s.QuadraticScaling().fit_sketch(sketch).outside([0.1, 0.5]).tolist() == [True, False]
+    assert s.recalibration.QuadraticScaling().fit_sketch(sketch).outside([0.1, 0.5]).tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("recalibrator", INSTANCES, ids=name_of)
@@ -431,7 +455,7 @@ def recommended(p, y):
     """The map that a report recommends, fitted to all samples."""
     name = s.CalibrationReport.from_predictions(y, p).findings.advice.recommended
     options = {"strict": True} if name == "IsotonicRecalibrator" else {}
-    return getattr(s, name or "IdentityRecalibrator")(**options).fit(p, y)
+    return getattr(s.recalibration, name or "IdentityRecalibrator")(**options).fit(p, y)
 
 
 def check_extremes(fitted, p, y):

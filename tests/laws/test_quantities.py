@@ -7,7 +7,6 @@ from matplotlib import pyplot as plt
 
 import skcalib as s
 from skcalib.data.problem import check_problem
-from skcalib.data.samples import Samples
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 
@@ -50,32 +49,6 @@ def test_the_same_number_from_every_source(quantity, n_classes, source):
         assert quantity.metric(y, p[:, 1], **own) == pytest.approx(expected, rel=1e-10)
 
 
-ONE_SCORE = [
-    one for one in QUANTITIES if one.function in (s.calibration_error, s.ks_calibration_error)
-]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_classes", WORLDS.values(), ids=WORLDS)
-@pytest.mark.parametrize("quantity", ONE_SCORE, ids=lambda one: one.name)
-def test_chunks_have_the_error_of_their_samples(quantity, n_classes, weighted):
-    """An error of one score at a time, for every notion; a chunk may lack a class."""
-    y, p = data_of(n_classes)
-    order = np.argsort(y, kind="stable")
-    y, p = y[order], p[order]
-    weight = np.random.default_rng(0).integers(3, size=len(y)) if weighted else None
-    rows = np.split(np.arange(len(y)), [1, 20, 170, 172])
-    if weighted:
-        weight[170:172] = 0  # a chunk without samples
-    parts = [(p[r], y[r]) if weight is None else (p[r], y[r], weight[r]) for r in rows]
-    chunks = Samples.of_chunks(parts, labels=np.arange(n_classes))
-    notions = ["auto", "top_label", "classwise"] + ["canonical"] * (n_classes == 2)
-    for notion in notions:
-        found = quantity.metric(chunks, notion=notion)
-        exact = quantity.metric(y, p, sample_weight=weight, notion=notion)
-        assert found == pytest.approx(exact, rel=1e-11)
-
-
 @pytest.mark.parametrize("quantity", [q for q in QUANTITIES if q.binary], ids=lambda q: q.name)
 def test_a_sketch_has_the_error_of_its_samples(quantity):
     """Of one event, up to the width of the cells; an error of all classes needs the samples."""
@@ -115,7 +88,7 @@ def test_a_curve_ends_at_the_error(name):
     y, p = data_of(2)
     quantity = by("curve", (*QUANTITIES, DEBIASED))[name]
     options = {"sample_sizes": [150, len(y)], "n_repeats": 2, "notion": "canonical"}
-    display = s.EstimationDisplay.from_predictions(y, p, errors=name, **options)
+    display = s.displays.EstimationDisplay.from_predictions(y, p, errors=name, **options)
     plt.close("all")
     (curve,) = display.curves
     assert quantity.label in display.line_.get_label()

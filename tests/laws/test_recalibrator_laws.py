@@ -7,8 +7,8 @@ import pytest
 from planted import altered, planted
 from public_estimators import RECALIBRATORS, quick
 
-from skcalib import IdentityRecalibrator, LabelFrequency, PlattScaling, TemperatureScaling
-from skcalib.recalibration import Recalibrator
+from skcalib import IdentityRecalibrator, PlattScaling, TemperatureScaling
+from skcalib.recalibration import LabelFrequency, Recalibrator
 from skcalib.testing import check_recalibrator
 
 

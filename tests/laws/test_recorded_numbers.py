@@ -128,7 +128,7 @@ def smoothed(smoother, options, y, P, X, weight):
 
 def grouped(options, y, P, X, weight):
     found = s.GroupingLossEstimator(**{"n_permutations": 20, "random_state": 0} | options)
-    return answers(found.fit(X, y, weight, y_proba=P), None), found.regions_
+    return answers(found.fit(X, y, P, weight), None), found.regions_
 
 
 def estimated(options, y, P, X, weight):
@@ -163,13 +163,18 @@ def sketches(y, P, X, weight):
     one.fit(y, P, weight, by=np.where(X[:, 1] > 0, "a", "b"))
     other.fit(y, flat(P, 0.7), weight)
     event = {"notion": "canonical" if P.shape[1] == 2 else "top_label"}
-    errors = s.calibration_error, s.smooth_calibration_error, s.ks_calibration_error, s.corp_test
+    errors = (
+        s.calibration_error,
+        s.smooth_calibration_error,
+        s.ks_calibration_error,
+        s.errors.corp_test,
+    )
     errors += s.proper_calibration_error, s.score_decomposition, s.corp_decomposition
     found = [function(one, **event) for function in errors]
     found += [s.compare_windows(one, other), s.calibration_by_group(one)]
     found += [s.compare_calibration(one, other, confidence_level=0.7)]
     if P.shape[1] == 2:
-        found += [s.calibration_summary(one), s.cumulative_test(one)]
+        found += [s.calibration_summary(one), s.significance.cumulative_test(one)]
     return found, s.decision_regret(one, threshold=0.4, **event)
 
 
@@ -185,7 +190,7 @@ def features(y, P, X, weight):
         differences_at_equal_scores(y, P, X, random_state=0),
         grouping_improvement(y, P, flat(P, 0.8), X, random_state=3),
         s.decision_regret(y, P, costs=costs, X=X, model=LogisticRegression(), random_state=1),
-        s.VarianceScaling().fit(moments, X[:, 1]).transform(moments[:9]),
+        s.regression.VarianceScaling().fit(moments, X[:, 1]).transform(moments[:9]),
     ]
 
 
@@ -203,11 +208,11 @@ def models(y, P, X, weight):
         found.append(fitted.predict_proba(X[:30]))
     found.append(fitted.selection_)
     several = s.MultilabelRecalibrator("platt").fit(P[:, :2], np.eye(P.shape[1])[y, :2], weight)
-    regressor = s.RecalibratedRegressorCV(cv=3).fit(X[:, :3], X[:, 3])
+    regressor = s.regression.RecalibratedRegressorCV(cv=3).fit(X[:, :3], X[:, 3])
     found += [several.predict_proba(P[:30, :2]), regressor.predict(X[:9, :3], return_std=True)]
     found.append(answers(s.CalibrationErrorEstimator(model, cv=3).fit(X, y, weight), None))
     options = {"n_supersamples": 2, "n_draws": 4, "n_bins": 4}
-    return [*found, s.evaluate_supersample(model, X, y == 0, **options)]
+    return [*found, s.theory.evaluate_supersample(model, X, y == 0, **options)]
 
 
 def shifts(y, P, X, weight):
@@ -243,10 +248,15 @@ def blocks(y, P, X, weight):
     for notion in (TopK(min(2, n_classes - 1)), ClassGroups([[0]]), Classwise()):
         found.append(list(notion.problems(P, target)))
     for norm, n_bins in ((1, 5), (2, 9)):
-        found += [s.optimal_n_bins(len(y), lipschitz=norm), s.ece_bias_bound(len(y), n_bins)]
-        found += [s.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm)]
-    tests = s.kernel_calibration_test(y, P), s.corp_test(y, P, notion="top_label", n_resamples=99)
-    return found, [s.combine_tests(tests, method=one) for one in ("fisher", "calibrated")]
+        found += [s.optimal_n_bins(len(y), lipschitz=norm), s.theory.ece_bias_bound(len(y), n_bins)]
+        found += [s.theory.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm)]
+    tests = (
+        s.kernel_calibration_test(y, P),
+        s.errors.corp_test(y, P, notion="top_label", n_resamples=99),
+    )
+    return found, [
+        s.significance.combine_tests(tests, method=one) for one in ("fisher", "calibrated")
+    ]
 
 
 def intervals(metric, y, P, X, weight):
@@ -268,7 +278,10 @@ def few_events(y, P, X, weight):
     proba = np.column_stack([1 - p, p])
     found = [intervals(metric, event, proba, X, weight)[0] for metric in METRICS]
     found += [s.calibration_summary(event, p), s.calibration_by_group(event, p, X[:, 1] > 0)]
-    found += [s.kernel_calibration_test(event, proba), s.logistic_calibration_test(event, p)]
+    found += [
+        s.kernel_calibration_test(event, proba),
+        s.significance.logistic_calibration_test(event, p),
+    ]
     found += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
     last, rare = y == y.max(), np.append(np.ones(P.shape[1] - 1), 0.1)
     few = np.where(last & (np.cumsum(last) > 3), 0, y), flat(P, 1) * rare / (P @ rare)[:, None]
@@ -276,9 +289,12 @@ def few_events(y, P, X, weight):
     found += [intervals(metric, *few, X, weight)[0] for metric in ("brier", "log", distance)]
     found += [
         s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
-        s.corp_test(event, p),
+        s.errors.corp_test(event, p),
     ]
-    return [*found, s.ModelAverageScaling().fit(proba, event).predict_proba(proba[:9])]
+    return [
+        *found,
+        s.recalibration.ModelAverageScaling().fit(proba, event).predict_proba(proba[:9]),
+    ]
 
 
 def large(y, P, X, weight):
@@ -305,9 +321,9 @@ def regions(y, P, X, weight):
         estimator(method="risk", partitioner=Ridge()).fit(X, y, y_proba=P),
         estimator(method="risk", partitioner=LogisticRegression()).fit(X, y, y_proba=P),
         estimator(method="partition", swap=True).fit(X, y, y_proba=P, groups=clusters),
-        estimator(method="partition", partitioner="kmeans").fit(X, y, weight, y_proba=P),
+        estimator(method="partition", partitioner="kmeans").fit(X, y, P, weight),
         estimator(method="partition", partitioner="stump").fit(missing, y, y_proba=P),
-        estimator(strategy="uniform").fit(X, y, weight, y_proba=P),
+        estimator(strategy="uniform").fit(X, y, P, weight),
         estimator().fit(X, y, y_proba=P, regions=words),
         estimator(n_jobs=2).fit(frame[["number", "count"]], y, y_proba=P),
     ]
@@ -358,12 +374,12 @@ def options_of_maps(y, P, X, weight):
         for one in (
             s.PlattScaling(smooth_targets=True),
             s.PlattScaling(),
-            s.QuadraticScaling(),
+            s.recalibration.QuadraticScaling(),
             s.InterceptRecalibrator(shrinkage="auto"),
             s.TemperatureScaling(loss="brier"),
             s.LabelShiftRecalibrator(target_prior=prior),
             s.HistogramBinning(n_bins=4, strategy="uniform"),
-            s.KernelRecalibrator(bandwidth=0.05),
+            s.recalibration.KernelRecalibrator(bandwidth=0.05),
             s.IsotonicRecalibrator(centered=True),
             s.VennAbersRecalibrator(),
         )
@@ -379,13 +395,15 @@ def theory(y, P, X, weight):
     n, found = len(y), []
     for strategy, term in product(("uniform", "quantile"), ("total", "statistical", "binning")):
         options = {"strategy": strategy, "lipschitz": 1.5, "term": term}
-        found += [s.ece_bias_bound(n, 7, confidence_level=one, **options) for one in (None, 0.9)]
+        found += [
+            s.theory.ece_bias_bound(n, 7, confidence_level=one, **options) for one in (None, 0.9)
+        ]
     for bound in ("ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy"):
         information = {"recalibrated_fresh": "residual_cmi", "recalibrated_reused": "fcmi"}
         options = {information.get(bound, "ecmi"): 0.3}
         if bound == "metric_entropy":
             options = {"radius": 0.01, "log_covering_number": 2.0}
-        found.append(s.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options))
+        found.append(s.theory.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options))
     found += [s.optimal_n_bins(n, strategy="quantile", bound="tce"), s.optimal_n_bins(10**6)]
     target, prior = np.eye(P.shape[1])[y], np.arange(1.0, 1 + P.shape[1])
     costs = np.outer(prior, prior[::-1])
@@ -403,7 +421,7 @@ def theory(y, P, X, weight):
     found += [expected_errors_of_subsamples(*data, one, size) for one in bins]
     few = slice(0, 40)
     tests = [CalibrationTest(0.0, one, 0.0, "a test") for one in (1 - 1e-6, 0.99, 1e-9)]
-    found += [s.combine_tests([one, one], method="calibrated") for one in tests]
+    found += [s.significance.combine_tests([one, one], method="calibrated") for one in tests]
     apart = np.arange(40) >= 30
     found += [concordance_interval(apart, one, confidence_level=0.9) for one in (apart, P[few, 1])]
     return [*found, observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9)]
@@ -447,20 +465,19 @@ def shown(y, P, X, weight):
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
     "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.one_step": {"_PART": 400, "_PER_CLASS": 10},
-    "proper.compress_rows": {"_MANY": 1000, "_CELLS": 256},
+    "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
-    "errors.isotonic_curve": {"_GROUPS": 300, "_DISTINCT": 500},
-    "smoothers._dirichlet.beta": {"_PAIRS": 1000},
-    "smoothers._dirichlet.canonical": {"_MANY": 500},
-    "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
-    "links.distribution": {"_FEW": 100, "_CELLS": 512},
+    "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
+    "smoothers.beta_sums": {"_PAIRS": 1000},
+    "smoothers.dirichlet_sums": {"_MANY": 500},
+    "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
+    "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
-    "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
+    "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
-    "grouping._candidates": {"MOST_SEARCHED": 400},
+    "grouping.differences": {"MOST_SEARCHED": 400},
 }
 
 
@@ -499,11 +516,6 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
-    chunks = [(P[part::3], y[part::3], weight[part::3] * 20.0**part) for part in range(3)]
-    sums = {"notion": Classwise("sum")}
-    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}, sums):
-        one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
-        found.append(answers(one, None))
     return found
 
 
@@ -520,7 +532,7 @@ def kernels_of_many(y, P, weight, clusters):
         kernel = kernels.MatrixKernel(kernels.GaussianKernel(0.5), matrix)
         found += [s.kernel_calibration_error(y[:200], P[:200], kernel=kernel), kernel.bound()]
     short = s.kernel_calibration_test(y[:203], P[:203], statistic="block", block_size=4)
-    bounds = s.distribution_free_bound(y[:99], P[:99], statistic="linear")
+    bounds = s.significance.distribution_free_bound(y[:99], P[:99], statistic="linear")
     return [*found, short, bounds, kernels.median_distance(P, max_samples=99)]
 
 
@@ -534,13 +546,20 @@ def smoothers_of_many(y, P, weight, clusters):
 
 def hypotheses_of_many(y, P, weight, clusters):
     data, few = (y == 1, P[:, 1]), (y[:300] == 1, P[:300, 1])
-    found = [s.corp_test(*data, n_resamples=19), s.hosmer_lemeshow_test(*data, n_resamples=19)]
-    found += [s.cumulative_test(*data, statistic=one, **clusters) for one in ("ks", "kuiper")]
-    found.append(s.corp_bands(*data, n_resamples=19, confidence_level=0.8))
+    found = [
+        s.errors.corp_test(*data, n_resamples=19),
+        s.hosmer_lemeshow_test(*data, n_resamples=19),
+    ]
+    found += [
+        s.significance.cumulative_test(*data, statistic=one, **clusters) for one in ("ks", "kuiper")
+    ]
+    found.append(s.errors.corp_bands(*data, n_resamples=19, confidence_level=0.8))
     for hypothesis in ("joint", "slope", "intercept"):
-        found.append(s.logistic_calibration_test(*data, hypothesis=hypothesis, **clusters))
+        found.append(
+            s.significance.logistic_calibration_test(*data, hypothesis=hypothesis, **clusters)
+        )
         options = {"n_resamples": 19, "hypothesis": hypothesis}
-        found.append(s.logistic_calibration_test(*few, **options))
+        found.append(s.significance.logistic_calibration_test(*few, **options))
     for quantile in (None, 0.9):
         options = {"metric": "ici", "quantile": quantile, **clusters}
         found.append(s.calibration_error_interval(*data, **options))
@@ -549,14 +568,22 @@ def hypotheses_of_many(y, P, weight, clusters):
 
 def maps_of_many(y, P, weight, clusters):
     logits, folds = np.log(P + 1e-9), StratifiedKFold(5)
-    maps = [s.ModelAverageScaling(), s.VectorScaling(), s.MatrixScaling(shrinkage=9.0)]
+    maps = [
+        s.recalibration.ModelAverageScaling(),
+        s.VectorScaling(),
+        s.recalibration.MatrixScaling(shrinkage=9.0),
+    ]
     options = {"recalibrator": "select", "candidates": maps, "cv": folds}
     chosen = s.RecalibratedClassifierCV(LogisticRegression(), **options).fit(logits, y)
     found = [chosen.predict_proba(logits[:20]), numbers(chosen.selection_)]
     sketch = s.ForecastSketch(np.unique(y), notion="auto" if P.shape[1] == 2 else "classwise")
     sketch.fit(y, P)
     found += [one.fit_sketch(sketch).predict_proba(P[:20]) for one in OF_SKETCHES]
-    for one in (s.TemperatureScaling, s.BiasCorrectedTemperatureScaling, s.PlattScaling):
+    for one in (
+        s.TemperatureScaling,
+        s.recalibration.BiasCorrectedTemperatureScaling,
+        s.PlattScaling,
+    ):
         started = one().partial_fit(P[:900], y[:900], np.unique(y))
         found.append(started.partial_fit(P[900:], y[900:]).predict_proba(P[:20]))
     found.append(s.TemperatureScaling().fit(P, y, weight).temperature_)
@@ -646,7 +673,12 @@ BINARY_LINKS = [links.PlattMap(), links.QuadraticMap(), *map(links.BetaMap, ("ab
 KERNELS = [kernels.LaplacianKernel(), kernels.GaussianKernel(), 2 * kernels.LaplacianKernel(0.5)]
 OF_SKETCHES = [s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator(), s.SplineScaling()]
 EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorScaling]
-EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.ModelAverageScaling]
+EXPORTED += [
+    s.recalibration.KernelRecalibrator,
+    s.SplineScaling,
+    s.VennAbersRecalibrator,
+    s.recalibration.ModelAverageScaling,
+]
 METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
 OWN = (few_events, regions, monitors, options_of_maps, theory, pairs, shown)

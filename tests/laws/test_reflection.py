@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import skcalib as s
 from skcalib import smoothers
-from skcalib.report.subgroups import _equal_information
+from skcalib.report.subgroups import ranges_of_scores
 from skcalib.risk_models.decisions import net_benefit
 
 #: What has a direction by its definition.
@@ -253,7 +253,7 @@ def test_diagrams(strategy, kind):
 def test_ranges_of_the_report(kind):
     _, k, m = forecasts(kind, n_samples=900)
     weight = np.ones(900)
-    one, other = (_equal_information(p, weight) for p in (k / m, (m - k) / m))
+    one, other = (ranges_of_scores(p, weight) for p in (k / m, (m - k) / m))
     ranges = [sorted(map(frozenset, (part for part, *_ in each))) for each in (one, other)]
     assert len(ranges[0]) > 2 and set(ranges[0]) == set(ranges[1])
 

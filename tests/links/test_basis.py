@@ -1,5 +1,6 @@
 """Directions of logits and their sums, against dense arrays."""
 
+import pickle
 from itertools import pairwise, product
 
 import numpy as np
@@ -8,7 +9,7 @@ from dense_directions import dense_directions, reached, tangents
 from numpy.polynomial.legendre import legvander
 from scipy.special import softmax
 
-from skcalib.links.basis import Directions, LogitBasis
+from skcalib.links.basis import Directions, DistributionFunction, LogitBasis, cell_sums
 
 CASES = [(2, False), (3, True), (3, False), (7, True), (7, False)]
 COMMON = ("slope", "common", "top", "top_high", "shared", "shared_high")
@@ -20,7 +21,7 @@ def subsets(n_classes, by_class):
     groups = BY_CLASS if by_class else COMMON
     if n_classes == 2:
         groups = "slope", "bias", "class_slopes", "curve", "curve_high"
-    return [None, ("slope",), *((two, one) for one, two in pairwise(groups))]
+    return [None, ("slope",), *((two, first) for first, two in pairwise(groups))]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ EVERY = [(*case, names) for case in CASES for names in subsets(*case)]
 
 
 @pytest.fixture
-def data(forecasts):
+def weighted_forecasts(forecasts):
     """Forecasts with ties and exact zeros and ones, and weights."""
 
     def make(n_classes, n_samples=110, seed=0):
@@ -57,50 +58,50 @@ def logs(basis, forecast):
 
 def every_value_is_kept(monkeypatch):
     """Cells that are so narrow that each has one value, all of them kept."""
-    monkeypatch.setattr("skcalib.links.distribution._CELLS", 1 << 20)
-    monkeypatch.setattr("skcalib.links.distribution._KNOTS", 1000)
+    monkeypatch.setattr("skcalib.links.basis._CELLS", 1 << 20)
+    monkeypatch.setattr("skcalib.links.basis._KNOTS", 1000)
 
 
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
-def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
+def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, weighted_forecasts):
     """Every sum of a block, for any groups, at probabilities other than the forecasts."""
-    forecast, weight = data(n_classes)
+    forecast, weight = weighted_forecasts(n_classes)
     basis, rng = fit(forecast, weight, by_class), np.random.default_rng(1)
     names = tuple(basis.groups) if names is None else names
     g, block = dense_directions(basis, forecast, names), basis(forecast, names)
     n, k, j = g.shape
     p, q = softmax(rng.normal(size=(n, k)), axis=1), rng.normal(size=(n, k))
     theta, matrix = rng.normal(size=j), rng.normal(size=(j, j))
-    each = rng.normal(size=(n, j))
+    thetas = rng.normal(size=(n, j))
     matrix = matrix + matrix.T
     h, mean = tangents(p, g), np.einsum("ik,ikj->ij", p, g)
-    own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
+    information = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
     several = np.stack([q, p * q])
-    for found, expected in (
+    for value, expected in (
         (block.values(), g[:, 1:] if k == 2 else g),
         (block.logits(theta), block.log + g @ theta),
-        (block.changes(each), np.einsum("ikj,ij->ik", g, each)),
+        (block.changes(thetas), np.einsum("ikj,ij->ik", g, thetas)),
         (block.project(q), np.einsum("ik,ikj->ij", q, g)),
         (block.total(q), np.einsum("ik,ikj->j", q, g)),
         (block.total(several), np.einsum("rik,ikj->rj", several, g)),
-        (block.information(p, weight), np.einsum("i,ijl->jl", weight, own)),
-        (block.information_diagonal(p, weight), np.einsum("i,ijj->j", weight, own)),
-        (block.leverage(p, matrix), np.einsum("ijl,jl->i", own, matrix)),
+        (block.information(p, weight), np.einsum("i,ijl->jl", weight, information)),
+        (block.information_diagonal(p, weight), np.einsum("i,ijj->j", weight, information)),
+        (block.leverage(p, matrix), np.einsum("ijl,jl->i", information, matrix)),
         (block.tangent_project(p, q), np.einsum("ikj,ik->ij", h, q)),
         (block.tangent_gram(p, weight), np.einsum("i,ikj,ikl->jl", weight, h, h)),
         (block.tangent_squares(p, matrix), np.einsum("ikj,jl,ikl->i", h, matrix, h)),
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+        np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
-def test_every_direction_has_unit_mean_information(n_classes, by_class, data):
+def test_every_direction_has_unit_mean_information(n_classes, by_class, weighted_forecasts):
     """At the forecasts, under the weights; from dense arrays."""
-    forecast, weight = data(n_classes)
+    forecast, weight = weighted_forecasts(n_classes)
     basis = fit(forecast, weight, by_class)
     g = dense_directions(basis, forecast)
-    each = np.einsum("ikj,ikj->ij", g, tangents(np.exp(basis.log_proba(forecast)), g))
-    np.testing.assert_allclose(weight @ each / weight.sum(), 1, rtol=1e-9)
+    information = np.einsum("ikj,ikj->ij", g, tangents(np.exp(basis.log_proba(forecast)), g))
+    np.testing.assert_allclose(weight @ information / weight.sum(), 1, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [3, 5, 10])
@@ -116,17 +117,17 @@ def test_directions_without_information_are_not_blown_up(n_classes):
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
-def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch):
+def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecasts, monkeypatch):
     """Blocks of one sample, of some and of all; kept, and computed again."""
-    forecast, weight = data(n_classes)
+    forecast, weight = weighted_forecasts(n_classes)
     rng = np.random.default_rng(2)
     basis = fit(forecast, weight, by_class)
     theta, q = rng.normal(size=len(basis.scale)), rng.normal(size=forecast.shape)
     names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
-    found = []
-    for entries, kept in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
-        monkeypatch.setattr("skcalib.links.basis._ENTRIES", entries)
-        monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
+    sums = []
+    for entries, kept_entries in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
+        monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", entries)
+        monkeypatch.setattr("skcalib.links.basis._KEPT", kept_entries)
         basis = fit(forecast, weight, by_class)
         directions, some = Directions(basis, forecast), basis.select(names)
         parts = list(directions)
@@ -136,15 +137,15 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
         for part in [directions.of(names)] * 2:  # it can be read twice
             few = sum(block.total(q[rows]) for rows, block in part)
             np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
-        found.append(np.concatenate([logits.ravel(), total, basis.scale]))
-    for one in found[1:]:
-        np.testing.assert_allclose(one, found[0], rtol=1e-9, atol=1e-9)
+        sums.append(np.concatenate([logits.ravel(), total, basis.scale]))
+    for other_sums in sums[1:]:
+        np.testing.assert_allclose(other_sums, sums[0], rtol=1e-9, atol=1e-9)
 
 
-def test_directions_of_two_classes(data, monkeypatch):
+def test_directions_of_two_classes(weighted_forecasts, monkeypatch):
     """The log odds, a constant, the sum of both logs, and Legendre polynomials of the place."""
     every_value_is_kept(monkeypatch)
-    forecast, weight = data(2)
+    forecast, weight = weighted_forecasts(2)
     basis = fit(forecast, weight, False)
     g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     odds = log[:, 1] - log[:, 0]
@@ -155,14 +156,16 @@ def test_directions_of_two_classes(data, monkeypatch):
     assert not g[:, 0].any()
     assert set(basis.groups) == set(expected)
     for name, value in expected.items():
-        found = g[:, 1, basis.groups[name]]
-        np.testing.assert_allclose(found, value.reshape(found.shape), rtol=1e-8, atol=1e-8)
+        directions = g[:, 1, basis.groups[name]]
+        np.testing.assert_allclose(
+            directions, value.reshape(directions.shape), rtol=1e-8, atol=1e-8
+        )
 
 
-def test_directions_of_more_classes(data, monkeypatch):
+def test_directions_of_more_classes(weighted_forecasts, monkeypatch):
     """A temperature, functions of centred logits, contrasts, and polynomials of log odds."""
     every_value_is_kept(monkeypatch)
-    forecast, weight = data(4)
+    forecast, weight = weighted_forecasts(4)
     basis = fit(forecast, weight, True)
     g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     p, n, rows = np.exp(log), len(log), np.arange(len(log))
@@ -174,8 +177,8 @@ def test_directions_of_more_classes(data, monkeypatch):
     shared = legvander(2 * place - 1, basis.degree).reshape(n, 4, -1)[:, :, 2:]
     column = log.argmax(axis=1)
     top = np.zeros((n, 4, basis.degree + 1))
-    own = odds[rows, column]
-    u = reached(own, mass[rows, column], own)
+    top_odds = odds[rows, column]
+    u = reached(top_odds, mass[rows, column], top_odds)
     top[rows, column] = legvander(2 * u - 1, basis.degree)
     expected = {
         "slope": log[:, :, None],
@@ -194,31 +197,33 @@ def test_directions_of_more_classes(data, monkeypatch):
         np.testing.assert_allclose(here[0].sum(axis=0), 0, atol=1e-12)
         assert not confusion[column != j][:, :, j].any()
     for name, value in expected.items():
-        found = g[:, :, basis.groups[name]]
-        np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7, err_msg=name)
+        directions = g[:, :, basis.groups[name]]
+        np.testing.assert_allclose(directions, value, rtol=1e-7, atol=1e-7, err_msg=name)
     contrasts = g[:, :, basis.groups["bias"]]
     np.testing.assert_allclose(contrasts, contrasts[:1] + 0 * contrasts, atol=1e-12)
     np.testing.assert_allclose(contrasts[0].sum(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(contrasts[0].T @ contrasts[0], np.eye(3), atol=1e-12)
-    found = g[:, :, basis.groups["class_slopes"]]
-    np.testing.assert_allclose(found, contrasts * log[:, :, None], rtol=1e-8, atol=1e-10)
+    directions = g[:, :, basis.groups["class_slopes"]]
+    np.testing.assert_allclose(directions, contrasts * log[:, :, None], rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("size", "degree"), [(2, 6), (100, 6), (300, 7), (1000, 10), (3000, 14), (4000, 15), (1e7, 15)]
 )
-def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree, data):
+def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(
+    size, degree, weighted_forecasts
+):
     cases = (2, "curve", 4, degree), (3, "top", 5, degree + 1), (3, "shared", 4, degree - 1)
     for n_classes, name, low, high in cases:
-        basis = fit(*data(n_classes), True, size=size)
-        first, rest = (basis.groups[group] for group in (name, f"{name}_high"))
+        basis = fit(*weighted_forecasts(n_classes), True, size=size)
+        first, high_degrees = (basis.groups[group] for group in (name, f"{name}_high"))
         assert basis.degree == degree
-        assert (first.stop - first.start, rest.stop - first.start) == (low, high)
+        assert (first.stop - first.start, high_degrees.stop - first.start) == (low, high)
 
 
-def test_the_detection_limit_replaces_zeros_only(data):
+def test_the_detection_limit_replaces_zeros_only(weighted_forecasts):
     """Half of the smallest positive forecast, up to the renormalisation of the row."""
-    forecast, weight = data(3)
+    forecast, weight = weighted_forecasts(3)
     basis = fit(forecast, weight, True)
     smallest = forecast[forecast > 0].min()
     assert basis.limit == smallest / 2
@@ -226,3 +231,59 @@ def test_the_detection_limit_replaces_zeros_only(data):
     inside = (forecast > 0).all(axis=1)
     np.testing.assert_allclose(p[inside], forecast[inside], rtol=1e-12)
     np.testing.assert_allclose(p[0], np.array([1, basis.limit, basis.limit]) / (1 + smallest))
+
+
+# --- The distribution function of log odds, from sums over fixed cells
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    return rng.logistic(size=3000), rng.uniform(0.5, 2, 3000), rng.uniform(0.1, 1, 3000)
+
+
+def function_of(*sample):
+    return DistributionFunction(cell_sums(*sample))
+
+
+def test_sums_of_parts_add_up_in_any_order(sample):
+    order = np.random.default_rng(1).permutation(3000)
+    parts = [cell_sums(*(column[rows] for column in sample)) for rows in np.array_split(order, 7)]
+    added, whole = DistributionFunction(sum(parts)), function_of(*sample)
+    np.testing.assert_allclose(added(sample[0]), whole(sample[0]), rtol=0, atol=1e-12)
+
+
+def test_close_to_the_exact_distribution_function(sample):
+    """For few different values it is exact."""
+    values, _, mass = sample
+    shares = function_of(*sample)(values)
+    np.testing.assert_allclose(shares, reached(values, mass, values), rtol=0, atol=0.005)
+    assert (np.diff(shares[np.argsort(values)]) >= 0).all()
+    few = np.random.default_rng(0).choice([-92.0, -3.0, -0.1, 0.0, 0.1, 2.0, 50.0], 3000)
+    shares = function_of(few, np.ones(3000), mass)(few)
+    np.testing.assert_allclose(shares, reached(few, mass, few), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.01])
+def test_values_from_a_table_are_those_of_a_search(sample, spread):
+    """Also beyond the ends and at the knots; most knots in one cell, where there is no table."""
+    values, *weights = sample
+    values = np.append(spread * values[:-1], 60.0)
+    function = function_of(values, *weights)
+    assert (function._table is None) == (spread < 1)
+    at = np.concatenate([values, function.values, np.linspace(-95, 95, 2001)])
+    expected = np.interp(at, function.values, function.reached)
+    np.testing.assert_allclose(function(at), expected, rtol=1e-15, atol=1e-15)
+    np.testing.assert_array_equal(function(at[:20]), expected[:20])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(function))(at), function(at))
+
+
+def test_exchanged_labels_and_rounding(sample):
+    """The cells are symmetric about zero; rounding has no effect, also where many samples are."""
+    values, *weights = sample
+    function, changed = function_of(values, *weights), function_of(-values, *weights)
+    np.testing.assert_allclose(function(values), 1 - changed(-values), rtol=0, atol=1e-12)
+    values[::3] = 0.0
+    moved = values + np.random.default_rng(2).uniform(-1e-12, 1e-12, 3000)
+    function, changed = function_of(values, *weights), function_of(moved, *weights)
+    np.testing.assert_allclose(function(values), changed(moved), rtol=0, atol=1e-9)

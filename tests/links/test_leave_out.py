@@ -9,14 +9,14 @@ from grids import rotated
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
+from skcalib import IdentityRecalibrator, VectorScaling
 from skcalib.data.clusters import effective_size
-from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
-from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
-from skcalib.links.averaging import ModelAverage, tree_of
-from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.leave_out import AverageWithout, expansion_holds, is_usual
-from skcalib.recalibration import ModelAverageScaling, held_out
+from skcalib.links import DirichletMap, MatrixMap, VectorMap, newton
+from skcalib.links.affine import affine_fit, affine_sums, fit_by_evidence, minimise_affine
+from skcalib.links.averaging import AverageWithout, ModelAverage, Prior
+from skcalib.links.basis import Directions
+from skcalib.links.newton import expansion_holds, is_usual
+from skcalib.recalibration import MatrixScaling, ModelAverageScaling, held_out
 from skcalib.scores import LogLoss
 
 
@@ -30,17 +30,16 @@ def fit_in(basis, y, forecast, weight):
     """As `average_of`, in directions that were learned before."""
     average = ModelAverage()
     average._set_samples(forecast, np.eye(forecast.shape[1])[y], weight, None)
-    average.basis, average.every = basis, Directions(basis, forecast)
-    average.directions = average.every.of(set(basis.groups) - CONFUSION)
-    average._fit_tree(*tree_of(basis))
+    average.basis, average.all_directions = basis, Directions(basis, forecast)
+    average._fit_models()
     return average
 
 
 def without_a_fifth(y, forecast):
     """Maps of all samples; without every fifth by one step; fits to the others, as `average_of`."""
     whole, test = average_of(y, forecast, np.ones(6000)), np.arange(0, 6000, 5)
-    rest = np.setdiff1d(np.arange(6000), test)
-    return whole, AverageWithout(whole, test), (y[rest], forecast[rest], np.ones(4800))
+    remaining = np.setdiff1d(np.arange(6000), test)
+    return whole, AverageWithout(whole, test), (y[remaining], forecast[remaining], np.ones(4800))
 
 
 @pytest.mark.parametrize(
@@ -58,29 +57,33 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
     whole = average_of(y, forecast, weight)
     far, left = [], []
     for test in np.array_split(rng.permutation(6000), 5):
-        rest = np.setdiff1d(np.arange(6000), test)
-        exact = fit_in(whole.basis, y[rest], forecast[rest], weight[rest]).map(forecast[test])
+        remaining = np.setdiff1d(np.arange(6000), test)
+        exact = fit_in(whole.basis, y[remaining], forecast[remaining], weight[remaining]).map(
+            forecast[test]
+        )
         without = AverageWithout(whole, test)
         assert without.accurate
         far.append(np.log(whole.map(forecast[test]) / exact))
         left.append(np.log(without.map(forecast[test]) / exact))
-        assert without.size == pytest.approx(weight[rest].sum() ** 2 / np.sum(weight[rest] ** 2))
+        assert without.size == pytest.approx(
+            weight[remaining].sum() ** 2 / np.sum(weight[remaining] ** 2)
+        )
     assert np.linalg.norm(left) < 0.1 * np.linalg.norm(far)
 
 
 def test_the_prior_is_in_the_step(monkeypatch):
     """With a precision as large as the information, where it changes the step by half."""
-    for module in ("averaging", "leave_out"):
-        monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
-    whole, without, rest = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
-    for model in fit_in(whole.basis, *rest).models:
-        start, found = ({m.groups: m for m in one.models}[model.groups] for one in (whole, without))
-        far, left = (np.linalg.norm(one.theta - model.theta) for one in (start, found))
+    monkeypatch.setattr("skcalib.links.averaging.PRIOR", Prior(precision=5000.0))
+    whole, without, remaining = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
+    for model in fit_in(whole.basis, *remaining).models:
+        averages = whole, without
+        start, stepped = ({m.groups: m for m in a.models}[model.groups] for a in averages)
+        far, left = (np.linalg.norm(m.theta - model.theta) for m in (start, stepped))
         assert left < 0.1 * far
         near = 1e-3 * abs(model.gain)
-        assert found.gain == pytest.approx(model.gain, abs=0.01 + near)
-        assert found.evidence == pytest.approx(model.evidence, abs=0.02 + near)
-        assert found.covariance == pytest.approx(model.covariance, rel=0.05, abs=1e-6)
+        assert stepped.gain == pytest.approx(model.gain, abs=0.01 + near)
+        assert stepped.evidence == pytest.approx(model.evidence, abs=0.02 + near)
+        assert stepped.covariance == pytest.approx(model.covariance, rel=0.05, abs=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -91,17 +94,17 @@ def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
     whole = average_of(y, forecast, weight)
     gains = np.zeros((2, 5000))
     for test in folds:
-        rest = np.setdiff1d(np.arange(5000), test)
-        fitted = average_of(y[rest], forecast[rest], weight[rest])
+        remaining = np.setdiff1d(np.arange(5000), test)
+        fitted = average_of(y[remaining], forecast[remaining], weight[remaining])
         without = AverageWithout(whole, test)
         assert fitted.shares[0] > 0.5
         assert without.shares[0] == pytest.approx(fitted.shares[0], abs=0.05)
-        for k, one in enumerate((fitted, without)):
-            gains[k, test] = gain_of(one, "slope", y[test], forecast[test])
+        for k, average in enumerate((fitted, without)):
+            gains[k, test] = gain_of(average, "slope", y[test], forecast[test])
     optimistic = gain_of(whole, "slope", y, forecast).mean()
-    exact, found = gains.mean(axis=1)
+    exact, stepped = gains.mean(axis=1)
     assert optimistic - exact > 5e-5  # about one parameter: two halves of 1 / n
-    assert found == pytest.approx(exact, abs=0.05 * (optimistic - exact))
+    assert stepped == pytest.approx(exact, abs=0.05 * (optimistic - exact))
 
 
 def test_labels_of_probability_zero_count_in_their_fold_only():
@@ -121,8 +124,8 @@ def test_constants_by_most_likely_class_keep_their_cost():
     posterior[rows, (top + 1) % 3] -= moved
     posterior[rows, (top + 2) % 3] += moved
     y = labels_from(posterior, np.random.default_rng(0))
-    whole, without, rest = without_a_fifth(y, forecast)
-    models = [one.models[-1] for one in (fit_in(whole.basis, *rest), without)]
+    whole, without, remaining = without_a_fifth(y, forecast)
+    models = [average.models[-1] for average in (fit_in(whole.basis, *remaining), without)]
     assert models[0].groups == models[1].groups == ("confusion",)
     assert models[1].evidence == pytest.approx(models[0].evidence, abs=0.5)
     assert without.shares[-1] > 0.99
@@ -140,39 +143,41 @@ def gain_of(average, group, y, forecast):
 def test_label_distributions_keep_their_dispersion():
     _, forecast, truth = world("slope", 6000, 3, 2)
     votes = np.random.default_rng(0).multinomial(10, truth) / 10
-    whole, without, rest = without_a_fifth(votes, forecast)
-    exact, left_out = average_of(*rest), forecast[::5]
+    whole, without, remaining = without_a_fifth(votes, forecast)
+    exact, left_out = average_of(*remaining), forecast[::5]
     assert whole.dispersion < 0.2 and without.size == pytest.approx(4800)
-    far, left = (np.log(one.map(left_out) / exact.map(left_out)) for one in (whole, without))
+    far, left = (
+        np.log(average.map(left_out) / exact.map(left_out)) for average in (whole, without)
+    )
     assert np.linalg.norm(left) < 0.25 * np.linalg.norm(far)
-    gains = [dict((m.groups, m.gain) for m in one.models) for one in (exact, without)]
+    gains = [dict((m.groups, m.gain) for m in average.models) for average in (exact, without)]
     assert gains[1]["slope",] == pytest.approx(gains[0]["slope",], rel=0.01)
 
 
 def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
     y, forecast, _ = world("curve", 6000, 3, 5)
     folds = np.array_split(np.random.default_rng(1).permutation(6000), 5)
-    data = {"classes": np.arange(3), "folds": folds, "scores": [LogLoss()]}
+    options = {"classes": np.arange(3), "folds": folds, "scores": [LogLoss()]}
     candidates, fits = [ModelAverageScaling()], []
     separate = held_out.fit_recalibrator
 
-    def counted(*data, measure):
-        fits.append(data)
-        return separate(*data, measure=measure)
+    def counted(*options, measure):
+        fits.append(options)
+        return separate(*options, measure=measure)
 
     monkeypatch.setattr(held_out, "fit_recalibrator", counted)
-    run = {**data, "forecasts": True}
+    run = {**options, "forecasts": True}
     (fast,), _, (proba,) = held_out.held_out_losses(candidates, forecast, y, **run)
     assert not fits
     whole = average_of(y, forecast, np.ones(6000))
-    (known,), *_ = held_out.held_out_losses(candidates, forecast, y, **data, average=whole)
+    (known,), *_ = held_out.held_out_losses(candidates, forecast, y, **options, average=whole)
     assert np.array_equal(known, fast)
     assert fast[0] == pytest.approx(-np.log(proba[np.arange(6000), y]))
     # Samples in no fold, and few samples, need separate fits.
-    held_out.held_out_losses(candidates, forecast, y, **{**data, "folds": folds[:4]})
+    held_out.held_out_losses(candidates, forecast, y, **{**options, "folds": folds[:4]})
     assert len(fits) == 4
-    monkeypatch.setattr(leave_out, "_FEWEST", 6001)
-    (slow,), *_ = held_out.held_out_losses(candidates, forecast, y, **data)
+    monkeypatch.setattr(newton, "_FEWEST", 6001)
+    (slow,), *_ = held_out.held_out_losses(candidates, forecast, y, **options)
     assert len(fits) == 9
     error = np.std(slow[0] + np.log(forecast[np.arange(6000), y])) / np.sqrt(6000)
     assert fast[0].mean() == pytest.approx(slow[0].mean(), abs=0.1 * error)
@@ -196,27 +201,27 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
     parts = [(z[test], target[test], weight[test] / weight.mean()) for test in folds]
 
     def fitted(rows, strength):
-        own = weight[rows] / weight[rows].mean()
-        sums = partial(affine_sums, link, z[rows], target[rows], own)
-        ratio = effective_size(own) / len(rows)
+        scaled = weight[rows] / weight[rows].mean()
+        sums = partial(affine_sums, link, z[rows], target[rows], scaled)
+        ratio = effective_size(scaled) / len(rows)
         if strength is None:
             strength, *_ = fit_by_evidence(link, sums, start, size=len(rows), share=ratio)
         run = {"shrinkage": strength, "size": len(rows), "max_values": 100}
         return strength, minimise_affine(link, sums, start, **run).refined
 
     for strength in (30.0, 1.0, None):
-        fit = leave_out.affine_fit(link, parts, start, strength)
+        fit = affine_fit(link, parts, start, strength)
         far, left = [], []
         for k, test in enumerate(folds):
-            found, theta = fit.without([k], chosen=strength is None)
+            strength_without, theta = fit.without([k], chosen=strength is None)
             assert fit.is_usual(k) and fit.follows(theta, k, affine_sums(link, *parts[k], theta)[0])
             expected, exact = fitted(np.setdiff1d(np.arange(6000), test), strength)
-            assert found == pytest.approx(expected, rel=0.05)
+            assert strength_without == pytest.approx(expected, rel=0.05)
             far.append(link.apply(fit.theta, z[test]) - link.apply(exact, z[test]))
             left.append(link.apply(theta, z[test]) - link.apply(exact, z[test]))
         assert np.linalg.norm(left) < 0.08 * np.linalg.norm(far)
-    _, step = leave_out.affine_fit(link, parts, start, np.inf).without([0])  # the slope alone
-    slopes = [sum(affine_sums(link, *one, at)[1][0] for one in parts[1:]) for at in (start, step)]
+    _, step = affine_fit(link, parts, start, np.inf).without([0])  # the slope alone
+    slopes = [sum(affine_sums(link, *part, at)[1][0] for part in parts[1:]) for at in (start, step)]
     assert np.array_equal(step[1:], start[1:]) and abs(slopes[1]) < 0.1 * abs(slopes[0])
 
 
@@ -229,13 +234,15 @@ def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed,
     z, target, weight = overconfident(6000, 4, seed)
     proba, y = softmax(z, axis=1), target.argmax(axis=1)
     folds = np.array_split(np.random.default_rng(seed).permutation(6000), 5)
-    data = {"classes": np.arange(4), "folds": folds, "scores": [LogLoss()], "weight": weight}
+    options = {"classes": np.arange(4), "folds": folds, "scores": [LogLoss()], "weight": weight}
 
     def losses():
-        return held_out.held_out_losses([IdentityRecalibrator(), scaling], proba, y, **data)[0][0]
+        return held_out.held_out_losses([IdentityRecalibrator(), scaling], proba, y, **options)[0][
+            0
+        ]
 
     fast = losses()
-    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    monkeypatch.setattr(newton, "_FEWEST", np.inf)
     slow = losses()
     assert np.array_equal(fast[0], slow[0]) and not np.array_equal(fast[1], slow[1])
     gain, share = slow[0] - slow[1], weight / weight.sum()
@@ -283,15 +290,15 @@ def test_samples_of_weight_zero_are_as_if_dropped(candidate):
     y, proba, _ = groups_of_samples(0.0, seed=2)
     weight = np.random.default_rng(0).uniform(0.5, 2, 6000)
     weight[::60] = 0
-    kept, place = weight > 0, np.cumsum(weight > 0) - 1
-    folds = [place[test[kept[test]]] for test in FIFTHS]
-    assert fits_without(candidate, y[kept], proba[kept], folds)
-    given = {"classes": np.arange(5), "scores": [LogLoss()]}
-    found, expected = (
-        held_out.held_out_losses([candidate], proba[r], y[r], weight=weight[r], folds=f, **given)
-        for r, f in ((slice(None), FIFTHS), (kept, folds))
+    positive, place = weight > 0, np.cumsum(weight > 0) - 1
+    folds = [place[test[positive[test]]] for test in FIFTHS]
+    assert fits_without(candidate, y[positive], proba[positive], folds)
+    options = {"classes": np.arange(5), "scores": [LogLoss()]}
+    with_zeros, expected = (
+        held_out.held_out_losses([candidate], proba[r], y[r], weight=weight[r], folds=f, **options)
+        for r, f in ((slice(None), FIFTHS), (positive, folds))
     )
-    assert np.array_equal(found[0], expected[0])
+    assert np.array_equal(with_zeros[0], expected[0])
 
 
 def test_parameters_are_checked_before_a_step():
@@ -318,13 +325,15 @@ def test_the_strength_without_a_fold_does_not_depend_on_its_labels():
     """Some labels of the first fold change: its own map remains, those of the others change."""
     z, target, weight = overconfident(6000, 3, seed=1)
     proba, y = softmax(z, axis=1), target.argmax(axis=1)
-    other = y.copy()
+    relabelled = y.copy()
     changed = FIFTHS[0][:120]
-    other[changed] = (y[changed] + 1) % 3
-    one, two = (fits_without(VectorScaling(), o, proba, FIFTHS, weight) for o in (y, other))
-    changes = (one[k].predict_proba(proba) - two[k].predict_proba(proba) for k in (0, 1))
+    relabelled[changed] = (y[changed] + 1) % 3
+    original, moved = (
+        fits_without(VectorScaling(), o, proba, FIFTHS, weight) for o in (y, relabelled)
+    )
+    changes = (original[k].predict_proba(proba) - moved[k].predict_proba(proba) for k in (0, 1))
     near, far = (np.abs(change).mean() for change in changes)
-    assert one[0].shrinkage_ == pytest.approx(two[0].shrinkage_, rel=0.1)
+    assert original[0].shrinkage_ == pytest.approx(moved[0].shrinkage_, rel=0.1)
     assert near < 0.1 * far
 
 
@@ -335,8 +344,8 @@ def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
     forecast = np.full((6000, n_classes), least)
     forecast[np.arange(6000), y] = 1
     with pytest.warns(ConvergenceWarning, match="separable"):
-        found = VectorScaling().fit(forecast, y)
-    assert found.predict_proba(forecast) == pytest.approx(forecast, abs=1e-6)
+        scaling = VectorScaling().fit(forecast, y)
+    assert scaling.predict_proba(forecast) == pytest.approx(forecast, abs=1e-6)
 
 
 def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
@@ -346,7 +355,7 @@ def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
         n_samples = int(np.sum(counts))
         weight = np.ones(n_samples) if weight is None else weight
         folds = np.array_split(np.arange(n_samples), n_folds)
-        return leave_out.one_step_is_enough(np.array(counts), weight, folds)
+        return newton.one_step_is_enough(np.array(counts), weight, folds)
 
     assert enough([2500, 2500]) and not enough([2499, 2500])
     assert enough([4980, 20]) and not enough([4981, 19])

@@ -9,7 +9,7 @@ from grids import covering
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax, logsumexp, softmax
 
-from skcalib.links.averaging import Model, ModelAverage, cost, two_chances
+from skcalib.links.averaging import PRIOR, Model, ModelAverage, two_chances
 
 WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 #: Models of two classes, each below the model that it is compared with.
@@ -90,7 +90,9 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
     y, forecast, weight = weighted_world(kind, 400, n_classes, seed=4)
     average = fit(y, forecast, weight)
     tree = PARENTS if n_classes == 2 else PARENTS_OF_MORE
-    parents = {frozenset(a.split()): frozenset(b.split()) for b, own in tree.items() for a in own}
+    parents = {
+        frozenset(a.split()): frozenset(b.split()) for b, children in tree.items() for a in children
+    }
     models = {frozenset(model.groups): model for model in average.models}
     for added in [groups for groups in models if "confusion" in groups]:
         parents[added] = added - {"confusion"}
@@ -99,14 +101,14 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
     size = weight.sum() ** 2 / (weight @ weight)
     for groups, name in parents.items():
         model, parent = models[groups], models[name]
-        gain, more = model.gain - parent.gain, len(model.theta) - len(parent.theta)
+        gain, n_added = model.gain - parent.gain, len(model.theta) - len(parent.theta)
         price = max(0.5 * np.log(size / 15), 0.25)
-        if more > 1:
-            price += 1.5 + 0.5 * more * (1 + np.log(max(2 * gain / more, 1)))
+        if n_added > 1:
+            price += 1.5 + 0.5 * n_added * (1 + np.log(max(2 * gain / n_added, 1)))
         price += 3 * ("confusion" in groups)
         assert model.evidence == pytest.approx(parent.evidence + gain - price, abs=1e-9)
-    assert cost(3.0, 1, 10) == cost(3.0, 1, 15) == 0.25  # of few samples
-    assert cost(10.0, 2, 5) == pytest.approx(0.25 + 1.5 + 1 + np.log(10), rel=1e-12)
+    assert PRIOR.cost(3.0, 1, 10) == PRIOR.cost(3.0, 1, 15) == 0.25  # of few samples
+    assert PRIOR.cost(10.0, 2, 5) == pytest.approx(0.25 + 1.5 + 1 + np.log(10), rel=1e-12)
     evidence = np.array([0.0, *(model.evidence for model in average.models)])
     shares = np.exp(evidence - logsumexp(evidence))
     np.testing.assert_allclose(average.shares, shares, rtol=1e-9, atol=1e-12)
@@ -167,16 +169,16 @@ def test_evidence_finds_what_is_there(name, n_classes):
 
     What is not there has a median weight below .2: models may have a shift with unlike slopes.
     """
-    found = []
+    weights = []
     for seed in range(10):
         average = fit(*world(name, 2000, n_classes, seed)[:2])
-        found.append([*average.evidence.values(), average.shares[0]])
-    found = dict(zip([*average.evidence, "identity"], np.transpose(found), strict=True))
-    assert np.sum(found[name] > 0.9) >= 9
-    assert found["identity"].max() < 0.01
+        weights.append([*average.evidence.values(), average.shares[0]])
+    weights = dict(zip([*average.evidence, "identity"], np.transpose(weights), strict=True))
+    assert np.sum(weights[name] > 0.9) >= 9
+    assert weights["identity"].max() < 0.01
     absent = set(WORLDS[1:]) - {name}
     absent -= {"slope", "shift"} if name == "class_slopes" else set()
-    assert all(np.median(found[other]) < 0.2 for other in absent)
+    assert all(np.median(weights[kind]) < 0.2 for kind in absent)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
@@ -205,7 +207,7 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_allclose(mapped(forecast), average.averaged, rtol=1e-9, atol=1e-12)
     copy = pickle.loads(pickle.dumps(mapped))
     np.testing.assert_array_equal(copy(forecast), mapped(forecast))
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1)
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
 
 
@@ -226,8 +228,8 @@ def test_forecasts_of_exactly_zero_and_one(n_classes):
     """Right in 80 %: averages come close to .8, and the identity has no weight; right in all."""
     label = np.arange(600) % n_classes
     forecast = np.eye(n_classes)[label]
-    other = (label + np.random.default_rng(0).integers(1, n_classes, 600)) % n_classes
-    y = np.where(np.arange(600) // n_classes % 5 == 0, other, label)
+    wrong = (label + np.random.default_rng(0).integers(1, n_classes, 600)) % n_classes
+    y = np.where(np.arange(600) // n_classes % 5 == 0, wrong, label)
     average = fit(y, forecast)
     check_average(average, forecast)
     assert average.shares[0] == 0
@@ -251,9 +253,9 @@ def test_the_identity_keeps_forecasts_of_zero(every_model):
     average = fit(y, forecast)
     start = np.where(forecast == 0, forecast[forecast > 0].min() / 2, forecast)
     start /= start.sum(axis=1, keepdims=True)
-    own = np.sum(np.log(forecast[np.arange(300), y] / start[np.arange(300), y]))
-    assert own > 1
-    evidence = np.array([own, *(model.evidence for model in average.models)])
+    gained = np.sum(np.log(forecast[np.arange(300), y] / start[np.arange(300), y]))
+    assert gained > 1
+    evidence = np.array([gained, *(model.evidence for model in average.models)])
     np.testing.assert_allclose(average.shares, softmax(evidence), rtol=1e-9, atol=1e-12)
 
 

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor
 from skcalib.__main__ import main
-from skcalib.cli.monitor import run_monitor
+from skcalib.cli.commands import run_monitor
 
 
 def write(path, y, p, *, words=("stay", "churn"), site=None):
@@ -273,7 +273,7 @@ def predictions(n_rows, seed=0):
 @pytest.mark.parametrize("n_rows", [3, 60])
 @pytest.mark.parametrize("name", [*ENCODINGS, *REWRITTEN])
 def test_the_same_rows_are_added_once(here, capsys, name, n_rows):
-    """Whatever the encoding; of a few rows, all cells count, as new samples may have the same p."""
+    """Whatever the encoding; of a few rows, the bytes count, as new samples may have the same p."""
     file, encode, options = (ENCODINGS | REWRITTEN)[name]
     frame = predictions(n_rows)
     (here / "f.csv").write_bytes(text(frame))
@@ -283,7 +283,7 @@ def test_the_same_rows_are_added_once(here, capsys, name, n_rows):
     (here / file).write_bytes(encode(frame))
     capsys.readouterr()
     status = main(["monitor", file, "--state", "s", *options])
-    if name in REWRITTEN and n_rows == 3:
+    if name != "another name" and n_rows == 3:
         assert status in (0, 1) and monitor_of(here / "s").n_samples_seen_ == 6
         return
     assert status == 2 and (here / "s").read_bytes() == before
@@ -394,13 +394,11 @@ def named(path, label="Died", score="RISK_SCORE", *, seed=0, words=(0, 1), **col
     pd.DataFrame({label: y, score: p, **columns}).to_csv(path, index=False)
 
 
-OTHER_OUTCOME = "which are different outcomes: start another state"
 #: A second file, the options of its call, and what is said if it is refused.
 SECOND_FILES = {
     "same names": ({}, [], ""),
     "other case": ({"label": "DIED", "score": "riskScore"}, [], ""),
-    "opposite": ({"label": "survived"}, [], f"'survived', and s has 'Died', {OTHER_OUTCOME}"),
-    "opposite, named": ({"label": "survived"}, ["--label-column", "survived"], OTHER_OUTCOME),
+    "opposite": ({"label": "survived"}, [], "'survived', and s has 'Died': start another state"),
     "other label": (
         {"label": "flag"},
         [],
@@ -408,14 +406,10 @@ SECOND_FILES = {
         "same labels, name the column: skcalib monitor b.csv --state s --label-column flag.",
     ),
     "other label, named": ({"label": "flag"}, ["--label-column", "flag"], ""),
-    "other score": (
-        {"score": "model_b"},
-        [],
-        "the scores 'model_b', and s has 'RISK_SCORE': start another state or, if these are the "
-        "same scores, name the column: skcalib monitor b.csv --state s --score-column model_b.",
-    ),
+    "another word for a score": ({"score": "RISK"}, [], ""),
+    "other score": ({"score": "model_b"}, [], "'model_b', which names no class"),
     "other score, named": ({"score": "model_b"}, ["--score-column", "model_b"], ""),
-    "opposite score": ({"score": "survival_score"}, [], "which names another outcome"),
+    "opposite score": ({"score": "survival_score"}, [], "which names no class"),
     "other classes": ({"words": ("no", "yes")}, [], "has the classes no and yes, and s has 0 and"),
     "two labels": ({"survived": np.tile([0, 1], 30)}, [], ""),
     "two scores": ({"model_b": np.linspace(0, 1, 60)}, [], ""),
@@ -470,4 +464,4 @@ def test_a_state_without_names(here, capsys):
     said = capsys.readouterr().err.splitlines()
     assert said[-1] == "skcalib: s has no names of columns; from now on they are Died, RISK_SCORE."
     assert main(["monitor", "c.csv", "--state", "s"]) == 2
-    assert OTHER_OUTCOME in capsys.readouterr().err
+    assert "'survived', and s has 'Died': start another state" in capsys.readouterr().err

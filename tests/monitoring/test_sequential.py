@@ -8,10 +8,11 @@ from conftest import follow_a_power as several
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
-from skcalib import CalibrationMonitor, SequentialCalibrationTest, combine_tests
+from skcalib import CalibrationMonitor, SequentialCalibrationTest
 from skcalib.data.notions import TopK
 from skcalib.kernels import Kernel, LaplacianKernel, MatrixKernel
-from skcalib.monitoring._alternatives import KernelAlternatives, ScoreAlternatives
+from skcalib.monitoring.streams import KernelAlternatives, ScoreAlternatives
+from skcalib.significance import combine_tests
 
 NOTIONS = ("top_label", "classwise", "canonical")
 

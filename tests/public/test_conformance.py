@@ -172,7 +172,7 @@ def test_output_frames(estimator, kind):
 def test_tags_are_true(estimator, kind):
     X, y = data_for(kind)
     tags = get_tags(estimator)
-    regressor = isinstance(estimator, s.RecalibratedRegressorCV)
+    regressor = isinstance(estimator, s.regression.RecalibratedRegressorCV)
     assert is_regressor(estimator) == regressor
     assert is_classifier(estimator) == (hasattr(estimator, "predict_proba"))
     assert (tags.transformer_tags is not None) == hasattr(estimator, "transform")
@@ -325,7 +325,7 @@ def test_searches_hand_groups_to_both_splitters(metadata):
         search.fit(X, y, sample_weight=weight, groups=groups)
         assert search.best_estimator_.predict_proba(X).shape == (len(y), 3)
         ridge = BayesianRidge().set_fit_request(sample_weight=True)
-        variance = s.RecalibratedRegressorCV(ridge, cv=GroupKFold(2))
+        variance = s.regression.RecalibratedRegressorCV(ridge, cv=GroupKFold(2))
         variance.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         options = {"cv": GroupKFold(3), "params": {"sample_weight": weight, "groups": groups}}
         for one, features, target in ((model, X, y), (variance, X[:, 1:], X[:, 0])):

@@ -87,6 +87,7 @@ JOBS_ELSEWHERE = {
     "test_report_comparison": [f"ComparisonReport.{door}" for door in (DOORS[0], f"{DOORS[1]}s")],
     "test_report_sketch": ("CalibrationReport.from_sketch", "ComparisonReport.from_sketches"),
     "test_generalization": ("evaluate_supersample",),
+    "test_grouping_improvement": ("grouping_improvement",),
     "test_soft_labels": ("soft_label_decomposition",),
     "test_multilabel": ("MultilabelRecalibrator",),
     "below": ("DirichletKernel",),

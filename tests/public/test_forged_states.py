@@ -2,15 +2,16 @@
 
 import json
 import random
+import re
 import resource
-import struct
 import time
 import warnings
-import zlib
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
+from conftest import Trap
 
 from skcalib import CalibrationMonitor, ForecastSketch, calibration_error
 from skcalib.kernels import LaplacianKernel
@@ -61,44 +62,58 @@ def places(value, path=()):
 
 
 def parts_of(data):
-    """What is before the header, the header, and what is after it, without the check sum."""
-    at = data.index(b"{") - 4
-    end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-    return data[:at], data[at + 4 : end], bytearray(data[end:-4])
+    """The text of the header, and the other arrays."""
+    with np.load(BytesIO(data), allow_pickle=False) as archive:
+        arrays = dict(archive)
+    return arrays.pop("header").tobytes(), arrays
 
 
-def joined(start, text, body=b""):
-    """The bytes of these parts, with the check sum that fits."""
-    whole = start + len(text).to_bytes(4, "little") + bytes(text) + bytes(body)
-    return whole + zlib.crc32(whole).to_bytes(4, "little")
+def joined(text, arrays):
+    """The bytes of these parts, with check sums that fit."""
+    file = BytesIO()
+    np.savez(file, header=np.frombuffer(bytes(text), np.uint8), **arrays)
+    return file.getvalue()
 
 
 def forged(data, draw):
-    """The bytes with one change, and the check sum that fits."""
-    start, text, body = parts_of(data)
-    how = draw.randrange(5)
-    if how < 2:
+    """The bytes with one change, and check sums that fit."""
+    text, arrays = parts_of(data)
+    way, name = draw.randrange(6), draw.choice(sorted(arrays))
+    array = arrays[name].copy()
+    if way < 2:
         header = json.loads(text)
         *above, last = draw.choice(list(places(header))[1:])
         inside = header
-        for name in above:
-            inside = inside[name]
+        for key in above:
+            inside = inside[key]
         if draw.random() < 0.1 and isinstance(inside, dict):
             del inside[last]
         else:
             inside[last] = draw.choice(WRONG)
         text = json.dumps(header).encode()
-    elif how == 2:
+    elif way == 2:
         text = bytearray(text)
         text[draw.randrange(len(text))] = draw.choice(b'0123456789-.eE,:"{}[]naN')
-    elif how == 3:
-        place = 8 * draw.randrange(len(body) // 8)
+    elif way == 3 and array.size:
         integer = draw.choice((-1, 0, 1, 50, 2**40, 2**62, -(2**62)))
-        value = ("<q", integer) if draw.random() < 0.3 else ("<d", draw.choice(NUMBERS))
-        body[place : place + 8] = struct.pack(*value)
+        with np.errstate(all="ignore"):
+            number = np.float64(draw.choice((*NUMBERS, integer)))
+            array.flat[draw.randrange(array.size)] = number.astype(array.dtype)
+        arrays[name] = array
+    elif way == 4:
+        arrays[name] = draw.choice((array[..., :-1] if array.ndim else array, array[None], array.T,
+                                    array.astype(str), array.astype(complex)))  # fmt: skip
     else:
-        body = body[: draw.randrange(len(body))] + bytes(draw.choice((0, 8, 64)))
-    return joined(start, text, body)
+        del arrays[name]
+        arrays |= {} if draw.random() < 0.5 else {"other": array}
+    return joined(text, arrays)
+
+
+def shape_announced(data, draw):
+    """The bytes with another shape in the header of an array, which the check sum does not fit."""
+    places = [found.start() + 10 for found in re.finditer(rb"'shape': \(", data)]
+    place = draw.choice(places)
+    return data[:place] + b"9999999999999"[: draw.randrange(1, 13)] + data[place + 12 :]
 
 
 @pytest.mark.parametrize("number", [1500, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -125,22 +140,39 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_samples": 299}, "n_samples or step"),
+        ({"n_samples": 301}, "n_samples or step"),
         ({"step": 0}, "n_samples or step"),
         ({"step": 2**63}, "its header is not as it was written"),
         ({"classes": list(range(20_000))}, "the number of alternatives"),
-        ({"arrays": [["values", "<f8", [2.0]]]}, "its header is not as it was written"),
-        ({"arrays": [["values", "<f8", [2**40]]]}, "the array 'values' is not as it was written"),
+        ({"own": {"rejected_at": -1}}, "its header is not as it was written"),
+        ({"version": 2}, "has version 2 of the format, and this skcalib reads version 1: update"),
+        ({"kind": "ForecastSketch"}, "are no state of a SequentialCalibrationTest: they are one"),
     ],
 )
-def test_other_numbers_in_the_header(change, words):
+def test_other_values_in_the_header(change, words):
     stream = SequentialCalibrationTest(notion="canonical").partial_fit(Y, P)
-    start, text, body = parts_of(stream.to_bytes())
+    text, arrays = parts_of(stream.to_bytes())
     header = json.loads(text)
     assert set(change) <= set(header)
-    changed = joined(start, json.dumps(header | change).encode(), body)
+    changed = joined(json.dumps(header | change).encode(), arrays)
     with pytest.raises(ValueError, match=words):
         stream.from_bytes(changed)
+
+
+def test_arrays_that_announce_other_shapes():
+    """No memory is reserved for what the bytes do not have."""
+    draw, before = random.Random(0), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for kind, data in states() * 10:
+        with pytest.raises(ValueError, match="is damaged or incomplete"):
+            kind.from_bytes(shape_announced(data, draw))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18
+
+
+def test_objects_are_never_loaded():
+    text, arrays = parts_of(ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7]).to_bytes())
+    for values in (np.array([Trap()]), np.array([None])):
+        with pytest.raises(ValueError, match="is damaged or incomplete"):
+            ForecastSketch.from_bytes(joined(text, {**arrays, "0.key": values}))
 
 
 def test_a_path_with_a_missing_value():
@@ -199,8 +231,8 @@ def test_infinite_sums_of_windows():
 
 
 @pytest.mark.parametrize(
-    "text", [b"[" * 100_000, b'{"labels": ' + b"9" * 5000 + b"}", b"\xff", b""]
+    "text", [b"[" * 100_000, b'{"labels": ' + b"9" * 5000 + b"}", b"\xff", b"", b"[1]", b'{"a": 1}']
 )
 def test_other_headers(text):
-    with pytest.raises(ValueError, match="The sketch is damaged, or does not fit its parameters"):
-        ForecastSketch.from_bytes(joined(b"skcalib-sketch\x01", text))
+    with pytest.raises(ValueError, match="The state of a ForecastSketch is damaged or incomplete"):
+        ForecastSketch.from_bytes(joined(text, {}))

@@ -167,7 +167,9 @@ DOORS = MATRICES | {
     ),
     "by": lambda make: skcalib.calibration_by_group(Y, P, by=make(X[:, 0])),
     "by, y": lambda make: skcalib.calibration_by_group(make(Y), P, by=X[:, 0]),
-    "equal curves": lambda make: skcalib.calibration_curve_equality_test(Y, P, by=make(X[:, 0])),
+    "equal curves": lambda make: skcalib.grouping.calibration_curve_equality_test(
+        Y, P, by=make(X[:, 0])
+    ),
     "windows": lambda make: skcalib.compare_windows(Y, P, by=make(X[:, 0] > 1)),
     "weights of a monitor": lambda make: skcalib.CalibrationMonitor([0, 1, 2]).partial_fit(
         Y, P, make(np.ones(len(Y)))

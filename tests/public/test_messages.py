@@ -158,9 +158,10 @@ INVALID_OPTIONS = {
         (
             "loss",
             "brie",
-        ): "loss must be one of 'brier', 'log', 'spherical', 'rps' or a ProperScore, got 'brie'.",
+        ): "loss must be one of 'brier', 'log', 'spherical', 'rps' or a ProperScore, got 'brie'. "
+        "Did you mean 'brier'?",
         ("notion", "top"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
-        "'cumulative' or a Notion, got 'top'.",
+        "'cumulative' or a Notion, got 'top'. Did you mean 'top_label'?",
         ("smoother", "kern"): "smoother must be one of 'isotonic', 'quantile', 'uniform', "
         "'smooth', 'kernel', 'binning' or a Smoother, got 'kern'.",
         ("method", "exact"): "method must be one of 'auto', 'risk', 'direct', 'cross', got "
@@ -180,20 +181,24 @@ INVALID_OPTIONS = {
         ("notion", "top_k"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
         "'cumulative' or a Notion, got 'top_k': use notion=TopK(k) of skcalib.data.notions.",
         ("notion", "Top-label"): "notion must be one of 'auto', 'canonical', 'classwise', "
-        "'top_label', 'cumulative' or a Notion, got 'Top-label'. Use 'top_label'.",
+        "'top_label', 'cumulative' or a Notion, got 'Top-label'. Did you mean 'top_label'?",
     },
     s.kernel_calibration_error: {
-        ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'."
+        (
+            "kernel",
+            "rbf",
+        ): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'. "
+        "Did you mean 'gaussian'?"
     },
     s.kernel_calibration_test: {
         ("method", "exact"): "method must be 'auto' or one of 'spectral', 'multipliers', "
         "'bootstrap', 'bound', 'embedding' for statistic='auto', got 'exact'."
     },
-    s.distribution_free_bound: {
+    s.significance.distribution_free_bound: {
         ("statistic", "block"): "statistic must be one of 'auto', 'biased', 'unbiased', 'linear', "
         "for which bounds are known, got 'block'."
     },
-    s.consistency_test: {
+    s.significance.consistency_test: {
         ("metric", "ece"): "metric must be a function of (y_true, y_proba, labels=...), got 'ece'.",
         ("n_resamples", 0): "n_resamples must be a whole number of at least 1, got 0.",
     },
@@ -201,11 +206,13 @@ INVALID_OPTIONS = {
         ("n_resamples", -1): "n_resamples must be a whole number of at least 0, got -1."
     },
     s.hosmer_lemeshow_test: {("ddof", -1): "ddof must be a whole number of at least 0, got -1."},
-    s.cumulative_test: {("statistic", "x"): "statistic must be one of 'ks', 'kuiper', got 'x'."},
+    s.significance.cumulative_test: {
+        ("statistic", "x"): "statistic must be one of 'ks', 'kuiper', got 'x'."
+    },
     s.integrated_calibration_index: {
         ("quantile", 2): "quantile must be None or a number in [0, 1], got 2."
     },
-    s.kde_calibration_error: {
+    s.errors.kde_calibration_error: {
         ("norm", "max"): "norm must be 'l1', 'l2' or a finite number of at least 1, got 'max': the "
         "largest gap is where the density is lowest and nothing is known. Use calibration_error "
         "for the largest gap of bins.",
@@ -252,7 +259,7 @@ INVALID_CALLS = {
     "notion='top_label' or 'classwise', or simplex_calibration_error for all columns "
     "at once.": partial(s.calibration_error, Y3, P3, notion="canonical"),
     "bins must be one of 'median', 'uniform' or a PartitionSmoother, got 'grid'.": partial(
-        s.simplex_calibration_error, Y3, P3, bins="grid"
+        s.errors.simplex_calibration_error, Y3, P3, bins="grid"
     ),
     "reduce must be 'mean', 'sum' or 'predicted', got 'all'.": partial(
         s.ks_calibration_error, Y3, P3, notion="classwise", reduce="all"
@@ -273,7 +280,7 @@ INVALID_CALLS = {
     ),
     "The distribution-free bounds require equal weights: leave out sample_weight, or use the "
     "method 'spectral' of kernel_calibration_test.": partial(
-        s.distribution_free_bound, Y, P, sample_weight=1 + np.arange(40)
+        s.significance.distribution_free_bound, Y, P, sample_weight=1 + np.arange(40)
     ),
     "A comparison needs at least 5 blocks, but 6 samples give 3 of 2: use smaller blocks or more "
     "samples.": partial(s.compare_calibration, Y[:6], P[:6], P[:6]),
@@ -295,7 +302,7 @@ INVALID_CALLS = {
     "confidence.": partial(s.calibration_intercept_slope, Y3, P3),
     "kde_calibration_error has no interval: noise and smoothing bias it, by an amount that is "
     "not known. Use metric='l1' for the error of binned forecasts, or metric='brier'.": partial(
-        s.calibration_error_interval, Y, P, metric=s.kde_calibration_error, norm="l2"
+        s.calibration_error_interval, Y, P, metric=s.errors.kde_calibration_error, norm="l2"
     ),
     "calibration_improvement needs at least 4 samples of positive weight, got 3: fewer give no "
     "usable standard error.": partial(
@@ -309,45 +316,45 @@ INVALID_CALLS = {
     "positive.": partial(s.calibration_improvement, Y, 1 - CERTAIN, 1 - CERTAIN, loss="log"),
     "y_var must be positive, but row 1 holds 0: the score of a forecast without variance is "
     "infinite. Give the regressor a noise term, or leave these rows out.": partial(
-        s.dawid_sebastiani_score, [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]
+        s.regression.dawid_sebastiani_score, [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]
     ),
     "y_true, y_mean and y_var must have the same number of samples, got 2, 1 and 2.": partial(
-        s.dawid_sebastiani_score, [0.0, 1.0], [0.0], [1.0, 1.0]
+        s.regression.dawid_sebastiani_score, [0.0, 1.0], [0.0], [1.0, 1.0]
     ),
     "y_true must hold real numbers, got an array of type <U1.": partial(
-        s.dawid_sebastiani_score, ["a"], [0.0], [1.0]
+        s.regression.dawid_sebastiani_score, ["a"], [0.0], [1.0]
     ),
     "before must have the shape (n_samples, 2), mean and variance, got (2,).": partial(
         dawid_sebastiani_improvement, [0.0, 1.0], [0.0, 0.0], [[0.0, 1.0], [0.0, 1.0]]
     ),
     "confidence_level must lie strictly between 0 and 1, got 95.": partial(
-        s.variance_reliability, *TWO, confidence_level=95
+        s.regression.variance_reliability, *TWO, confidence_level=95
     ),
     "forecast_bandwidth must be 'median' or a positive number, got -1.": partial(
-        s.kernel_calibration_error_gaussian, *TWO, forecast_bandwidth=-1
+        s.regression.kernel_calibration_error_gaussian, *TWO, forecast_bandwidth=-1
     ),
     "A test needs at least 4 samples of positive weight, got 2: use more or, for class "
     "probabilities, distribution_free_bound, "
-    "which is valid for any number.": partial(s.kernel_calibration_test_gaussian, *TWO),
+    "which is valid for any number.": partial(s.regression.kernel_calibration_test_gaussian, *TWO),
     "n_samples must be a whole number of at least 1, got 0.": partial(s.optimal_n_bins, 0),
     "lipschitz must be the Lipschitz constant of E[Y|f], finite and not negative; got -1.": partial(
         s.optimal_n_bins, 10, lipschitz=-1
     ),
     "The bound needs two samples per bin, but n_samples=10 is less than 2 * n_bins=12: use at "
-    "most 5 bins, or more samples.": partial(s.ece_bias_bound, 10, 6),
-    "strategy must be one of 'uniform', 'quantile', got 'equal'.": partial(
-        s.ece_bias_bound, 100, 6, strategy="equal"
+    "most 5 bins, or more samples.": partial(s.theory.ece_bias_bound, 10, 6),
+    "strategy must be 'uniform' or 'quantile', got 'equal'.": partial(
+        s.theory.ece_bias_bound, 100, 6, strategy="equal"
     ),
     "ecmi=100 nats exceeds n ln 2 = 69.3147, the entropy of the choice of n training samples, "
-    "which is the maximum.": partial(s.ece_generalization_bound, 100, 10, ecmi=100),
+    "which is the maximum.": partial(s.theory.ece_generalization_bound, 100, 10, ecmi=100),
     "bound='metric_entropy' holds for uniform bins: use bound='tce'.": partial(
-        s.ece_generalization_bound, 100, 10, bound="metric_entropy", strategy="quantile"
+        s.theory.ece_generalization_bound, 100, 10, bound="metric_entropy", strategy="quantile"
     ),
     "radius must lie in (0, 1/n_bins] = (0, 0.1] for bound='metric_entropy', got 0.2.": partial(
-        s.ece_generalization_bound, 100, 10, bound="metric_entropy", radius=0.2
+        s.theory.ece_generalization_bound, 100, 10, bound="metric_entropy", radius=0.2
     ),
     "ecmi=1 and residual_cmi=2 are two choices of the same information: give one of them.": partial(
-        s.ece_generalization_bound, 100, 10, ecmi=1, residual_cmi=2
+        s.theory.ece_generalization_bound, 100, 10, ecmi=1, residual_cmi=2
     ),
     f"name must be one of {SCORERS}, got 'accuracy'.": partial(s.get_scorer, "accuracy"),
     "names must be a list of names of scorers, got 'accuracy'.": partial(s.get_scorers, "accuracy"),
@@ -387,10 +394,10 @@ INVALID_CALLS = {
     "lipschitz must be at most 1e+100, got 1e+308.": partial(
         s.optimal_n_bins, 100, lipschitz=1e308
     ),
-    "tests is empty: pass at least one CalibrationTest.": partial(s.combine_tests, []),
+    "tests is empty: pass at least one CalibrationTest.": partial(s.significance.combine_tests, []),
     "The metric returned NaN, which cannot be compared with other errors: pass a metric that is "
     "defined for all labels with positive probability.": partial(
-        s.consistency_test, Y, P, metric=lambda y, p, labels: np.nan, n_resamples=9
+        s.significance.consistency_test, Y, P, metric=lambda y, p, labels: np.nan, n_resamples=9
     ),
     "SimpleNamespace.predict_proba(P) has shape (39, 2), but 40 samples of 2 classes were "
     "expected.": partial(
@@ -442,12 +449,10 @@ def test_estimators_tell_where_the_probabilities_go():
         X,
         Y,
     )
-    for rest in ((), (P,)):  # by position these would be weights
-        assert_says(
-            r"GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
-            r"next to the features X, by keyword: fit\(X, y, y_proba=\.\.\.\)\.",
-            s.GroupingLossEstimator().fit,
-            X,
-            Y,
-            *rest,
-        )
+    assert_says(
+        r"GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
+        r"next to the features X, fit\(X, y, y_proba\)\.",
+        s.GroupingLossEstimator().fit,
+        X,
+        Y,
+    )

@@ -33,7 +33,7 @@ CALLS = {
     "classifier": lambda: s.RecalibratedClassifierCV(FITTED).fit(X, Y),
     "out of fold": lambda: s.CrossFitProba(FITTED).fit(X, Y),
     "error": lambda: s.CalibrationErrorEstimator(FITTED, cv=3).fit(X, Y),
-    "regressor": lambda: s.RecalibratedRegressorCV(Ridge()).fit(X, P),
+    "regressor": lambda: s.regression.RecalibratedRegressorCV(Ridge()).fit(X, P),
 }
 
 

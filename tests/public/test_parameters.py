@@ -163,7 +163,7 @@ OWN = {
     },
     **{name: {"by": GIVEN["by"]} for name in TWO_GROUPS},
     "expected_performance": {"labelled": (Y, PAIRS)},
-    "combine_tests": {"tests": [skcalib.calibration_e_value(Y, PAIRS)]},
+    "combine_tests": {"tests": [skcalib.significance.calibration_e_value(Y, PAIRS)]},
     "compare_calibration": {"second": PAIRS[::-1]},
     "decision_regret": {"threshold": 0.5},
     "RecalibrationDisplay.from_predictions": {"recalibrator": "platt"},  # the default is slow
@@ -178,7 +178,7 @@ DATA = {
 }  # fmt: skip
 FITTED_TO = {
     skcalib.MultilabelRecalibrator: (PAIRS, np.column_stack([1 - Y, Y])),
-    skcalib.VarianceScaling: (np.column_stack([P, P]), Y.astype(float)),
+    skcalib.regression.VarianceScaling: (np.column_stack([P, P]), Y.astype(float)),
     skcalib.ForecastSketch: (Y, PAIRS),
     skcalib.SequentialCalibrationTest: (Y, PAIRS),
     skcalib.CalibrationMonitor: (Y, PAIRS),
@@ -324,7 +324,7 @@ def test_scalars_of_numpy_are_numbers():
         for n_bins, squared, norm in ((4, True, "l2"), (np.int8(4), np.True_, np.str_("l2")))
     ]
     assert answers[0] == answers[1]
-    scaling = skcalib.MatrixScaling(
+    scaling = skcalib.recalibration.MatrixScaling(
         shrinkage=np.float32(1), max_iter=np.int64(9), tol=np.float64(1e-3)
     )
     assert scaling.fit(PAIRS, Y).n_iter_ <= 9
@@ -370,13 +370,10 @@ def test_recalibrators_have_names(name, kind):
 
 
 def test_guessed_names_get_advice():
-    words = (
-        "RecalibratedClassifierCV has no parameter method: use recalibrator='isotonic', 'platt' "
-        "('sigmoid') or 'beta'."
-    )
+    words = "RecalibratedClassifierCV has no parameter 'method'. Did you mean 'recalibrator'?"
     with pytest.raises(TypeError, match=f"^{re.escape(words)}$"):
         skcalib.RecalibratedClassifierCV(method="isotonic")
-    with pytest.raises(ValueError, match=r"got 'ECE'\. Use 'ece'\.$"):
+    with pytest.raises(ValueError, match=r"got 'ECE'\. Did you mean 'ece'\?$"):
         skcalib.calibration_error_interval(Y, PAIRS, metric="ECE")
 
 
@@ -384,7 +381,7 @@ def test_what_a_function_of_the_user_returns_and_numbers_of_other_types():
     """One sentence names the parameter, and numbers of other types are read as numbers."""
     p = np.random.default_rng(0).random(100)
     y = (np.arange(100) % 2).astype(int)
-    for function in (skcalib.calibration_error_interval, skcalib.consistency_test):
+    for function in (skcalib.calibration_error_interval, skcalib.significance.consistency_test):
         with pytest.raises(ValueError, match="metric must return a number, got CorpDecomp"):
             function(y, p, metric=skcalib.corp_decomposition)
     with pytest.raises(ValueError, match="features must have a row for each forecast, got 5"):

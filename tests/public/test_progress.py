@@ -18,8 +18,10 @@ X = np.random.default_rng(0).normal(size=(200, 2))
 @pytest.mark.parametrize(
     "work",
     [
-        lambda y, p: s.consistency_test(y, p, metric=s.ks_calibration_error, n_resamples=19),
-        lambda y, p: s.corp_test(y, p, n_resamples=19),
+        lambda y, p: s.significance.consistency_test(
+            y, p, metric=s.ks_calibration_error, n_resamples=19
+        ),
+        lambda y, p: s.errors.corp_test(y, p, n_resamples=19),
         lambda y, p: s.calibration_error_interval(
             y, p, metric="ici", smoother="isotonic", n_resamples=39
         ),

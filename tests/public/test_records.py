@@ -60,8 +60,8 @@ def records():
     monitor = s.CalibrationMonitor([0, 1], window=100).partial_fit(d.y, d.y_proba)
     XX, yy = load_breast_cancer(return_X_y=True)
     bins = s.reliability_bins(y, p, n_bins=5, rows=True)[0]
-    curve = s.cumulative_curve(y, p)[0]
-    bands = s.corp_bands(y, p, n_resamples=39)[0]
+    curve = s.errors.cumulative_curve(y, p)[0]
+    bands = s.errors.corp_bands(y, p, n_resamples=39)[0]
     variance = np.linspace(0.5, 2, 50)
     sharper = p**2 / (p**2).sum(axis=1, keepdims=True)
     models = {SCRIPT: p, "b": sharper}
@@ -70,7 +70,7 @@ def records():
         s.MurphyDisplay.from_predictions(y, models).curves[0],
         s.DecisionCurveDisplay.from_predictions(y, models).curves[0],
         s.RecalibrationDisplay.from_recalibrator(s.PlattScaling().fit(p, y)).maps[0],
-        s.EstimationDisplay.from_predictions(y, p, errors="ece", n_repeats=3).curves[0],
+        s.displays.EstimationDisplay.from_predictions(y, p, errors="ece", n_repeats=3).curves[0],
         s.GroupingDisplay.from_predictions(y, p, X).diagrams[0],
         s.DecompositionDisplay.from_predictions(y, p, grouping=None).terms[0],
     ]
@@ -87,7 +87,7 @@ def records():
         (s.score_decomposition(y, p), 1),
         (RecalibratorSelection((SCRIPT, "b"), *losses, "b", "b", interval), 2),
         (RecalibratorMixture((SCRIPT, "b"), (0.4, 0.6), (0.3, 0.2), interval, True), 2),
-        (s.calibration_curve_equality_test(y, p, half), 1),
+        (s.grouping.calibration_curve_equality_test(y, p, half), 1),
         (groups, 2),
         (groups.groups[0], 1),
         (GroupComparison((group, group), 7, 200, SCRIPT), 2),
@@ -100,14 +100,24 @@ def records():
         (evidence, 1),
         (monitor.windows_[0], 1),
         (s.calibration_improvement(y, p, sharper, injective=True), 1),
-        (s.variance_reliability(np.sin(np.arange(50)), np.zeros(50), variance, n_bins=4), 4),
+        (
+            s.regression.variance_reliability(
+                np.sin(np.arange(50)), np.zeros(50), variance, n_bins=4
+            ),
+            4,
+        ),
         (s.compare_calibration(y, p, p[::-1], block_size=10), 1),
         (s.spiegelhalter_test(y, p), 1),
         (s.expected_performance(p[:, 0]), 4),
         (windows, 7),
         (windows.slope, 1),
         (InformationEstimate(0.1, 0.7, 20.5, SCRIPT), 1),
-        (s.evaluate_supersample(GaussianNB(), XX, yy, n_supersamples=2, n_draws=3, n_pairs=40), 6),
+        (
+            s.theory.evaluate_supersample(
+                GaussianNB(), XX, yy, n_supersamples=2, n_draws=3, n_pairs=40
+            ),
+            6,
+        ),
         (s.calibration_summary(y, p), 20),
         (s.decision_regret(y, p, threshold=0.3), 3),
         (s.soft_label_decomposition(np.c_[d.y, 2 - d.y], p), 5),

@@ -19,7 +19,10 @@ def test_no_tail_is_a_difference_from_one():
 def test_a_negative_kernel_estimate_is_no_evidence():
     """W19: the published code squares it."""
     data = make_widmann(250, model="M1", random_state=1)
-    tests = [skcalib.distribution_free_bound(data.y[i:], data.y_proba[i:]) for i in range(30)]
+    tests = [
+        skcalib.significance.distribution_free_bound(data.y[i:], data.y_proba[i:])
+        for i in range(30)
+    ]
     negative = [test for test in tests if test.estimate < 0]
     assert negative and all(test.pvalue == 1 for test in negative)
 

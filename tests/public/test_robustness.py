@@ -305,7 +305,11 @@ def test_rows_above_one_by_rounding(recipe):
 
 def test_certainty_above_one_is_not_refuted_by_its_rounding():
     certain, labels = np.array([[0.0, 1 + 1e-7]] * 20), [0, 1]
-    tests = skcalib.spiegelhalter_test, skcalib.hosmer_lemeshow_test, skcalib.cumulative_test
+    tests = (
+        skcalib.spiegelhalter_test,
+        skcalib.hosmer_lemeshow_test,
+        skcalib.significance.cumulative_test,
+    )
     for test in tests:
         found = test(np.ones(20), certain, labels=labels)
         assert (found.statistic, found.pvalue) == (0, 1)
@@ -317,7 +321,9 @@ def test_infinity_is_an_answer_of_the_log_loss():
     assert skcalib.calibration_upper_bound(y, p, loss="log") == np.inf
     assert skcalib.proper_calibration_error(y, p, loss="log") == np.inf
     assert skcalib.spiegelhalter_test([1, 0, 0, 1], [0, 0, 1, 1.0]).pvalue == 0
-    found = skcalib.consistency_test(np.arange(9) % 3, np.eye(3)[[1, 2, 0] * 3], n_resamples=9)
+    found = skcalib.significance.consistency_test(
+        np.arange(9) % 3, np.eye(3)[[1, 2, 0] * 3], n_resamples=9
+    )
     assert found.pvalue == 0 and "a label where the forecast said 0" in found.method
     p[3] = 5e-324
     assert np.isfinite(skcalib.calibration_upper_bound(y, p, loss="log"))

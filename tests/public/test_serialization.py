@@ -42,7 +42,7 @@ INSTANCES = [
     *instances(),
     # parameters that are objects of ours
     (s.TemperatureScaling(loss=Brier()), "proba"),
-    (s.KernelRecalibrator(loss=Spherical()), "proba"),
+    (s.recalibration.KernelRecalibrator(loss=Spherical()), "proba"),
     (s.CalibrationErrorEstimator(notion=Classwise("sum"), smoother=DirichletKernel()), "proba"),
     (s.CalibrationErrorEstimator(smoother=LogitSmoother(), method="cross"), "proba"),
     (make_pipeline(s.CrossFitProba(GaussianNB()), s.TemperatureScaling()), "features"),
@@ -178,7 +178,11 @@ def test_only_smoothers_keep_the_training_data(recalibrator):
     for n_samples in (150, 1500):
         _, y, P = draw(n_samples)
         sizes.append(len(pickle.dumps(quick(recalibrator).fit(P, y))))
-    if recalibrator in (s.HistogramBinning, s.KernelRecalibrator, s.VennAbersRecalibrator):
+    if recalibrator in (
+        s.HistogramBinning,
+        s.recalibration.KernelRecalibrator,
+        s.VennAbersRecalibrator,
+    ):
         assert sizes[1] > 5 * sizes[0]
     else:  # isotonic maps have more cells
         more = 3000 if recalibrator in (s.IsotonicRecalibrator, s.StackedRecalibrator) else 500

@@ -30,7 +30,7 @@ P = RNG.random(N)
 Y = (RNG.random(N) < P).astype(int)
 X = RNG.normal(size=(N, 3)) + Y[:, None]
 MODEL = GaussianNB()
-REGRESSION = s.RecalibratedRegressorCV
+REGRESSION = s.regression.RecalibratedRegressorCV
 
 #: Not fitted: names of what each is for, and an object.
 UNFITTED = {
@@ -72,7 +72,12 @@ FITTED = OF_FEATURES["fitted classifier"]
 def of_display(name):
     """A display of an estimator on held-out data."""
     options = {"GroupCalibrationDisplay": {"by": np.resize(["a", "b"], N)}}.get(name, {})
-    return lambda one: getattr(s, name).from_estimator(one, X, Y, **options)
+    return lambda one: getattr(s.displays, name).from_estimator(one, X, Y, **options)
+
+
+def place_of(name):
+    """A display as the reference calls it."""
+    return name if name in s.__all__ else f"displays.{name}"
 
 
 #: Parameters that take a fitted recalibrator, with a call.
@@ -94,7 +99,7 @@ FITTED_CLASSIFIERS = {
         lambda one: s.RecalibrationDisplay.from_estimator(one, X)
     ),
     **{
-        f"{name}.from_estimator.estimator": of_display(name)
+        f"{place_of(name)}.from_estimator.estimator": of_display(name)
         for name in s.displays.__all__
         if name not in ("RecalibrationDisplay", "MonitorDisplay")
     },
@@ -116,7 +121,7 @@ FITTED_OTHERS = {
     "GroupingDisplay.from_grouping_estimator.estimator": (
         s.GroupingDisplay.from_grouping_estimator
     ),
-    "MonitorDisplay.from_test.test": s.MonitorDisplay.from_test,
+    "displays.MonitorDisplay.from_test.test": s.displays.MonitorDisplay.from_test,
 }
 #: Those that take what is then fitted.
 TRAINED = {
@@ -141,8 +146,12 @@ TRAINED = {
     "StackedRecalibrator.candidates": (
         lambda one: s.StackedRecalibrator(candidates=[one]).fit(P, Y)
     ),
-    "RecalibratedRegressorCV.estimator": lambda one: REGRESSION(one, cv=2).fit(X, Y * 1.0),
-    "RecalibratedRegressorCV.recalibrator": lambda one: REGRESSION(None, one).fit(X, Y * 1.0),
+    "regression.RecalibratedRegressorCV.estimator": lambda one: REGRESSION(one, cv=2).fit(
+        X, Y * 1.0
+    ),
+    "regression.RecalibratedRegressorCV.recalibrator": lambda one: REGRESSION(None, one).fit(
+        X, Y * 1.0
+    ),
     "RecalibrationDisplay.from_predictions.recalibrator": (
         lambda one: s.RecalibrationDisplay.from_predictions(Y, P, recalibrator=one)
     ),
@@ -161,8 +170,8 @@ TRAINED = {
     "DecompositionDisplay.from_estimators.grouping": (
         lambda one: s.DecompositionDisplay.from_estimators([FITTED], X, Y, grouping=one)
     ),
-    "evaluate_supersample.estimator": (
-        lambda one: s.evaluate_supersample(one, X, Y, n_draws=1, random_state=0)
+    "theory.evaluate_supersample.estimator": (
+        lambda one: s.theory.evaluate_supersample(one, X, Y, n_draws=1, random_state=0)
     ),
     "scorers.DecompositionScorer.recalibrator": (
         lambda one: scorers.DecompositionScorer(recalibrator=one)(FITTED, X, Y)
@@ -177,8 +186,9 @@ STRICT = {
     *("RecalibratedClassifierCV.recalibrator", "RecalibratedClassifierCV.candidates"),
     *("CrossFitProba.estimator", "GroupRecalibrator.recalibrator"),
     *("MultilabelRecalibrator.recalibrator", "StackedRecalibrator.candidates"),
-    *("RecalibratedRegressorCV.estimator", "RecalibrationDisplay.from_predictions.recalibrator"),
-    *("evaluate_supersample.estimator", "scorers.DecompositionScorer.recalibrator"),
+    "regression.RecalibratedRegressorCV.estimator",
+    "RecalibrationDisplay.from_predictions.recalibrator",
+    *("theory.evaluate_supersample.estimator", "scorers.DecompositionScorer.recalibrator"),
     "scorers.RefinementScorer.recalibrator",
 }
 #: Parameters of these names that take something else: arrays, records and names.
@@ -304,4 +314,4 @@ def test_maps_of_moments_return_moments():
 
 def test_methods_of_what_is_not_fitted():
     with pytest.raises(NotFittedError):
-        s.DiagonalOrderPreserving().transform_logits([0.0, 1.0])
+        s.recalibration.DiagonalOrderPreserving().transform_logits([0.0, 1.0])

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from conftest import make_forecasts
 from public_estimators import RECALIBRATORS, quick
-from public_functions import DISPLAYS, FORECASTS, MOMENTS, public_name
+from public_functions import DISPLAYS, FORECASTS, MOMENTS, package_names, public_name
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -169,18 +169,17 @@ def _estimator_calls():
     yield lambda: skcalib.GroupRecalibrator().fit(P, Y, w, features=series(P, np.arange(N)))
     yield lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
     yield lambda: skcalib.MultilabelRecalibrator().fit(P, series(np.eye(2)[Y], np.arange(N)), w)
-    yield lambda: skcalib.VarianceScaling().fit(series(P + 1, ORDER), y)
-    yield lambda: skcalib.VarianceScaling().fit(P + 1, y, w)
+    yield lambda: skcalib.regression.VarianceScaling().fit(series(P + 1, ORDER), y)
+    yield lambda: skcalib.regression.VarianceScaling().fit(P + 1, y, w)
     yield lambda: skcalib.CalibrationErrorEstimator().fit(X, y)
-    yield lambda: skcalib.CalibrationErrorEstimator(labels=[0, 1]).fit_chunks([(X, y)])
     yield lambda: skcalib.sharpness(y, P, transform="simplex", sample_weight=w)
     yield lambda: skcalib.CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
     yield lambda: skcalib.GroupingLossEstimator().fit(X, y, y_proba=P)
     yield lambda: skcalib.GroupingLossEstimator().fit(P, y, y_proba=X)
     yield lambda: skcalib.RecalibratedClassifierCV().fit(X, y)
     yield lambda: skcalib.RecalibratedClassifierCV().fit(P, y, w)
-    yield lambda: skcalib.RecalibratedRegressorCV().fit(P, y, w)
-    yield lambda: skcalib.RecalibratedRegressorCV().fit(X, y)
+    yield lambda: skcalib.regression.RecalibratedRegressorCV().fit(P, y, w)
+    yield lambda: skcalib.regression.RecalibratedRegressorCV().fit(X, y)
     yield lambda: skcalib.CrossFitProba().fit(X, y)
     yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, X)
     yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, P, by=w)
@@ -196,7 +195,7 @@ def _estimator_calls():
     yield lambda: differences_at_equal_scores(Y, P, own, sample_weight=w)
     yield lambda: grouping_improvement(y, P, P[::-1], X)
     yield lambda: grouping_improvement(y, P, X, P)
-    yield lambda: skcalib.evaluate_supersample(logistic, X, y)
+    yield lambda: skcalib.theory.evaluate_supersample(logistic, X, y)
     yield lambda: skcalib.get_scorer("neg_l1_calibration_error")(fitted, X, y)
 
 
@@ -286,7 +285,7 @@ def test_weights_and_forecasts_are_numbers(convert, words):
 
 WITH_LOGITS = [
     one
-    for one in (getattr(skcalib, name) for name in skcalib.__all__)
+    for one in package_names().values()
     if isinstance(one, type) and "input" in inspect.signature(one).parameters
 ]
 
@@ -368,7 +367,7 @@ def test_classifiers_without_clones_have_a_way_out():
         skcalib.CrossFitProba(model).fit,
         skcalib.CalibrationErrorEstimator(model, cv=2).fit,
         partial(skcalib.CalibrationReport.from_estimator, model, cv=2),
-        partial(skcalib.evaluate_supersample, model),
+        partial(skcalib.theory.evaluate_supersample, model),
     ):
         with pytest.raises(ValueError, match=words):
             call(P, Y)
@@ -395,8 +394,11 @@ def test_folds_of_arrays_of_the_standard():
 def test_kuiper_does_not_depend_on_the_positive_class():
     data = make_tempered_simplex(500, score_temperature=0.6, random_state=4)
     first, second = (data.y, data.y_proba[:, 1]), (1 - data.y, data.y_proba[:, 0])
-    ks = [skcalib.cumulative_test(*one).pvalue for one in (first, second)]
+    ks = [skcalib.significance.cumulative_test(*one).pvalue for one in (first, second)]
     assert [f"{p:.2g}" for p in ks] == ["0.39", "0.028"]  # as documented
-    kuiper = [skcalib.cumulative_test(*one, statistic="kuiper").pvalue for one in (first, second)]
+    kuiper = [
+        skcalib.significance.cumulative_test(*one, statistic="kuiper").pvalue
+        for one in (first, second)
+    ]
     assert kuiper[0] == pytest.approx(kuiper[1], rel=1e-9)
-    assert 'statistic="kuiper"``' in skcalib.cumulative_test.__doc__
+    assert 'statistic="kuiper"``' in skcalib.significance.cumulative_test.__doc__

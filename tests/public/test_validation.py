@@ -139,7 +139,9 @@ def test_half_precision_is_recognised_in_a_wider_type():
         np.testing.assert_array_equal(check_proba(proba), half)
         with pytest.raises(ValueError, match=r"\(within 0.00976562\), but row 7 sums to 0.9[78]"):
             check_proba(off.astype(dtype))
-    found = s.consistency_test(y, half, labels=range(60), n_resamples=5, random_state=0)
+    found = s.significance.consistency_test(
+        y, half, labels=range(60), n_resamples=5, random_state=0
+    )
     assert found.statistic == s.calibration_error(y, half, labels=range(60))
     near = half.astype(float)
     near[3] *= 1 - 1e-12  # numbers of double precision: no rounding explains these rows

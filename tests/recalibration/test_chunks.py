@@ -19,13 +19,13 @@ FITS = {
     "temperature": s.TemperatureScaling(),
     "temperature, brier": s.TemperatureScaling(loss="brier"),
     "temperature, logits": s.TemperatureScaling(input="logits"),
-    "biases": s.BiasCorrectedTemperatureScaling(),
+    "biases": s.recalibration.BiasCorrectedTemperatureScaling(),
     "platt": s.PlattScaling(),
     "beta": s.BetaCalibration(),
-    "quadratic": s.QuadraticScaling(),
+    "quadratic": s.recalibration.QuadraticScaling(),
     "vector": s.VectorScaling(),
     "vector, logits": s.VectorScaling(shrinkage=5, input="logits"),
-    "matrix": s.MatrixScaling(shrinkage=5),
+    "matrix": s.recalibration.MatrixScaling(shrinkage=5),
     "dirichlet": s.DirichletCalibration(shrinkage=5),
     "stack": s.StackedRecalibrator(candidates=[s.TemperatureScaling(), s.PlattScaling()]),
 }
@@ -33,47 +33,47 @@ FITS = {
 
 def samples(n_samples, n_classes, *, shift=0.6, seed=0):
     """Forecasts whose slopes and class frequencies are wrong, some of them with zeros."""
-    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=seed)
-    proba = data.y_proba * np.exp(np.linspace(-shift, shift, n_classes))
+    world = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=seed)
+    proba = world.y_proba * np.exp(np.linspace(-shift, shift, n_classes))
     proba[3, 0] = 0.0
-    return proba / proba.sum(axis=1, keepdims=True), data.y
+    return proba / proba.sum(axis=1, keepdims=True), world.y
 
 
 def pair(name, n_classes):
-    one = clone(FITS[name]).set_params(labels=np.arange(n_classes))
-    return one, clone(one)
+    scaling = clone(FITS[name]).set_params(labels=np.arange(n_classes))
+    return scaling, clone(scaling)
 
 
 def in_parts(scaling, chunks):
-    for values, *rest in chunks:
-        weight = {"sample_weight": rest.pop()} if len(rest) == 2 else {}
-        scaling.partial_fit(values, *rest, **weight)
+    for values, *labels_and_weight in chunks:
+        weight = {"sample_weight": labels_and_weight.pop()} if len(labels_and_weight) == 2 else {}
+        scaling.partial_fit(values, *labels_and_weight, **weight)
     return scaling
 
 
-def assert_same(found, expected, values):
+def assert_same(fitted, expected, values):
     """Equal to the last bit: the same samples, in the same order."""
-    np.testing.assert_array_equal(found.predict_proba(values), expected.predict_proba(values))
+    np.testing.assert_array_equal(fitted.predict_proba(values), expected.predict_proba(values))
     for name, value in vars(expected).items():
         if name.endswith("_") and not isinstance(value, dict):
-            assert np.array_equal(getattr(found, name), value) or name == "mixture_", name
+            assert np.array_equal(getattr(fitted, name), value) or name == "mixture_", name
 
 
 @pytest.mark.parametrize("name, n_classes, weighted", covering(FITS, [2, 3, 8], [False, True]))
 def test_the_same_as_in_memory(name, n_classes, weighted):
     proba, y = samples(900, n_classes)
-    found, expected = pair(name, n_classes)
-    values = np.log(np.maximum(proba, 1e-9)) if found.input == "logits" else proba
+    scaling, expected = pair(name, n_classes)
+    values = np.log(np.maximum(proba, 1e-9)) if scaling.input == "logits" else proba
     weight = np.random.default_rng(0).integers(0, 4, 900) * 2e307 if weighted else None
     arrays = (values, y) if weight is None else (values, y, weight)
     expected.fit(values, y, sample_weight=weight)
-    assert_same(clone(found).fit_chunks(cut(250, *arrays)), expected, values)
-    assert_same(clone(found).fit_chunks(lazy(*arrays, rows=130)), expected, values)
+    assert_same(clone(scaling).fit_chunks(cut(250, *arrays)), expected, values)
+    assert_same(clone(scaling).fit_chunks(lazy(*arrays, rows=130)), expected, values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the first calls have few samples
-        in_parts(found, cut(400, *arrays))
-    assert_same(found, expected, values)
-    assert found.n_samples_seen_ == (900 if weight is None else np.count_nonzero(weight))
+        in_parts(scaling, cut(400, *arrays))
+    assert_same(scaling, expected, values)
+    assert scaling.n_samples_seen_ == (900 if weight is None else np.count_nonzero(weight))
 
 
 def test_a_random_part_of_many_samples(monkeypatch):
@@ -81,16 +81,16 @@ def test_a_random_part_of_many_samples(monkeypatch):
     monkeypatch.setattr(s.TemperatureScaling, "_most_samples", 1000)
     proba, y = samples(20_000, 2)
     weight = np.arange(20_000) + 1.0  # names the samples
-    kept = []
+    weights = []
     for size in (300, 7000, 20_000):
         scaling = in_parts(s.TemperatureScaling(labels=[0, 1]), cut(size, proba, y, weight))
         assert scaling.n_samples_seen_ == 20_000
-        kept.append(scaling._part[2])
-    np.testing.assert_array_equal(kept[0], kept[2])
-    np.testing.assert_array_equal(kept[1], kept[2])
-    counts = np.histogram(kept[0], 10, (0, 20_000))[0]
+        weights.append(scaling._subsample.weight)
+    np.testing.assert_array_equal(weights[0], weights[2])
+    np.testing.assert_array_equal(weights[1], weights[2])
+    counts = np.histogram(weights[0], 10, (0, 20_000))[0]
     assert counts.sum() == 1000 and np.abs(counts - 100).max() < 4 * np.sqrt(100 * 0.9)
-    part = kept[0].astype(int) - 1
+    part = weights[0].astype(int) - 1
     expected = s.TemperatureScaling(labels=[0, 1]).fit(proba[part], y[part], weight[part])
     assert scaling.temperature_ == expected.temperature_
     chunked = s.TemperatureScaling(labels=[0, 1]).fit_chunks(cut(700, proba, y))
@@ -106,9 +106,9 @@ def test_classes_of_the_first_call():
     scaling.partial_fit(proba[:200], y[:200], classes=[0, 1, 2]).partial_fit(proba[200:], y[200:])
     assert scaling.temperature_ == s.TemperatureScaling().fit(proba, y).temperature_
     before = scaling.temperature_
-    for other in ([0, 1], ["a", "b", "c"]):
+    for classes in ([0, 1], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="but that of the first call is"):
-            scaling.partial_fit(proba, y, classes=other)
+            scaling.partial_fit(proba, y, classes=classes)
     with pytest.raises(ValueError, match="but labels is"):
         s.TemperatureScaling(labels=[0, 1]).partial_fit(proba, y, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="outside"):
@@ -145,10 +145,12 @@ def test_a_warning_that_is_an_error_loses_no_samples():
 def test_a_single_column_and_names_of_labels_and_columns():
     proba, y = samples(500, 2)
     y = np.array(["no", "yes"])[y]
-    for kind in (s.TemperatureScaling, s.BiasCorrectedTemperatureScaling):
-        found = kind(labels=["no", "yes"]).fit_chunks(cut(60, proba[:, 1], y))
+    for kind in (s.TemperatureScaling, s.recalibration.BiasCorrectedTemperatureScaling):
+        of_chunks = kind(labels=["no", "yes"]).fit_chunks(cut(60, proba[:, 1], y))
         expected = kind().fit(proba[:, 1], y)
-        assert found.predict_proba([0.3]) == pytest.approx(expected.predict_proba([0.3]), abs=1e-10)
+        assert of_chunks.predict_proba([0.3]) == pytest.approx(
+            expected.predict_proba([0.3]), abs=1e-10
+        )
     proba, y = samples(200, 3, shift=0.2)
     names = ["a", "b", "c"]
     frame, y = pd.DataFrame(proba, columns=names), np.array(names)[y]
@@ -160,11 +162,11 @@ def test_a_single_column_and_names_of_labels_and_columns():
 
 def test_chunks_without_weight_or_samples_are_skipped():
     proba, y = samples(300, 3)
-    found, expected = pair("vector", 3)
+    scaling, expected = pair("vector", 3)
     nothing = np.full((50, 3), 1 / 3), y[:50], np.zeros(50)
     chunks = [*cut(100, proba, y, np.ones(300)), nothing]
     chunks.insert(1, (proba[:0], y[:0]))
-    assert_same(found.fit_chunks(chunks), expected.fit(proba, y), proba)
+    assert_same(scaling.fit_chunks(chunks), expected.fit(proba, y), proba)
 
 
 def test_one_chunk_in_memory():
@@ -194,13 +196,13 @@ def test_what_is_refused():
     chunks, spent = cut(25, proba, y), iter([(proba[:0], y[:0]), *cut(25, proba, y)])
     once = type("Once", (), {"__iter__": lambda self: spent})()
     pairs = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True)
-    for given, words in (
-        ((one for one in chunks), "iterator .generator., which can be read only once"),
+    for source, words in (
+        ((chunk for chunk in chunks), "iterator .generator., which can be read only once"),
         (iter(chunks), "read only once"),
-        (once, "gave 100 samples in the first pass and 0 in another"),
+        (once, "gave no chunk when it was read again"),
         ((proba, y), "a single chunk is"),
         (3, "must be an iterable of tuples"),
-        ([], "chunks is empty"),
+        ([], "chunks has no sample of positive weight"),
         ([(proba, y, None, None)], "but is a tuple of 4"),
         ([(proba, y), proba], "Chunk 1 must be a tuple"),
         ([(proba, y), (proba * 2, y)], "Chunk 1: "),
@@ -210,7 +212,7 @@ def test_what_is_refused():
         ([(proba[:3], y[:3]), (pairs[4:], y[4:])], "Chunk 1: labels lists 3 classes"),
         ([(proba, y, np.zeros(100))], "no sample of positive weight"),
     ):
-        refused(given, words)
+        refused(source, words)
     refused(chunks, "labels must list the classes", s.TemperatureScaling())
     refused(chunks, "shrinkage must be", s.VectorScaling(labels=[0, 1, 2], shrinkage=-1))
 

@@ -21,7 +21,7 @@ CROWDED = {
     "two clumps at the ends": lambda z: np.where(z > 0, 1 - 1e-6, 1e-6) + 5e-7 * np.tanh(z),
 }
 FLEXIBLE = {
-    "kernel": s.KernelRecalibrator,
+    "kernel": s.recalibration.KernelRecalibrator,
     "spline": s.SplineScaling,
     "Venn-Abers": s.VennAbersRecalibrator,
     "isotonic": partial(s.IsotonicRecalibrator, strict=True),
@@ -45,19 +45,19 @@ def test_flexible_maps_come_close_to_the_truth(name):
     """The entropy of the labels is .693, and .2 less than this is in the forecasts."""
     z, y, new = world()
     for kind, make in FLEXIBLE.items():
-        one = make().fit(CROWDED[name](z), y)
-        found = one.predict_proba(CROWDED[name](new))[:, 1]
-        assert excess(expit(2 * new), found) < 0.007, kind
+        fitted = make().fit(CROWDED[name](z), y)
+        mapped = fitted.predict_proba(CROWDED[name](new))[:, 1]
+        assert excess(expit(2 * new), mapped) < 0.007, kind
 
 
 @pytest.mark.parametrize("name", ["at 1/2", "two clumps"])
 def test_exported_maps(name):
     z, y, new = world(n_samples=400)
     for kind in ("kernel", "spline"):
-        one = FLEXIBLE[kind]().fit(CROWDED[name](z), y)
+        fitted = FLEXIBLE[kind]().fit(CROWDED[name](z), y)
         P = CROWDED[name](np.append(new, [-40, 40]))
-        found = from_json(to_json(one)).predict_proba(P)
-        np.testing.assert_allclose(found, one.predict_proba(P), atol=1e-9)
+        mapped = from_json(to_json(fitted)).predict_proba(P)
+        np.testing.assert_allclose(mapped, fitted.predict_proba(P), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CROWDED)
@@ -82,7 +82,7 @@ def test_the_scale_of_logits(kind):
     make = {"stack": s.StackedRecalibrator, **FLEXIBLE}[kind]
     losses = []
     for scale in (0.01, 0.1, 1, 10):
-        one = make(input="logits", labels=[0, 1]).fit(scale * z[:, None], y)
-        found = one.predict_proba(scale * new[:, None])[:, 1].clip(1e-9, 1 - 1e-9)
-        losses.append(0.528 + excess(expit(2 * new), found))
+        fitted = make(input="logits", labels=[0, 1]).fit(scale * z[:, None], y)
+        mapped = fitted.predict_proba(scale * new[:, None])[:, 1].clip(1e-9, 1 - 1e-9)
+        losses.append(0.528 + excess(expit(2 * new), mapped))
     assert max(losses) < 1.01 * min(losses), losses

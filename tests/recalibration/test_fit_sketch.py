@@ -22,14 +22,14 @@ from skcalib.sketches.sketch_sums import cells_of
 EXACT = {
     "temperature": s.TemperatureScaling(),
     "temperature, brier": s.TemperatureScaling(loss="brier"),
-    "temperature, biases": s.BiasCorrectedTemperatureScaling(),
-    "temperature, biases, brier": s.BiasCorrectedTemperatureScaling(loss="brier"),
+    "temperature, biases": s.recalibration.BiasCorrectedTemperatureScaling(),
+    "temperature, biases, brier": s.recalibration.BiasCorrectedTemperatureScaling(loss="brier"),
     "isotonic": s.IsotonicRecalibrator(),
     "isotonic, centered": s.IsotonicRecalibrator(centered=True),
     "isotonic, strict": s.IsotonicRecalibrator(strict=True),
     "spline": s.SplineScaling(),
     "venn-abers": s.VennAbersRecalibrator(),
-    "noise": s.LabelNoiseScaling(),
+    "noise": s.recalibration.LabelNoiseScaling(),
     "quantile bins": s.HistogramBinning(),
     "quantile bins, auto": s.HistogramBinning(n_bins="auto"),
     "uniform bins": s.HistogramBinning(strategy="uniform"),
@@ -46,7 +46,7 @@ LINKS = {
     "beta": s.BetaCalibration(),
     "beta, am": s.BetaCalibration(parameters="am"),
     "beta, ab": s.BetaCalibration(parameters="ab"),
-    "quadratic": s.QuadraticScaling(),
+    "quadratic": s.recalibration.QuadraticScaling(),
 }
 FITS = {**EXACT, **LINKS}
 CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift|noise", name)]
@@ -58,11 +58,11 @@ def make(name, **options):
 
 def tied(n_samples, n_classes, *, weighted=False, seed=0):
     """Forecasts of three decimals that are off, labels, and weights or None."""
-    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=seed)
-    proba = np.floor(1000 * data.y_proba).astype(int)
+    world = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=seed)
+    proba = np.floor(1000 * world.y_proba).astype(int)
     proba[:, 0] = 1000 - proba[:, 1:].sum(axis=1)
     weight = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.3], n_samples)
-    return proba / 1000, data.y, weight if weighted else None
+    return proba / 1000, world.y, weight if weighted else None
 
 
 def sketch_of(proba, y, weight=None, **options):
@@ -73,25 +73,27 @@ def sketch_of(proba, y, weight=None, **options):
 
 def learned(recalibrator):
     """What a fit sets, without what depends on the number of rows."""
-    found = {name: value for name, value in vars(recalibrator).items() if name.endswith("_")}
-    return {name: value for name, value in found.items() if name != "n_iter_"}
+    attributes = {name: value for name, value in vars(recalibrator).items() if name.endswith("_")}
+    return {name: value for name, value in attributes.items() if name != "n_iter_"}
 
 
-def assert_same(found, expected, values, *, rtol, atol=0.0):
-    maps = (recalibrator.predict_proba(values) for recalibrator in (found, expected))
+def assert_same(fitted, expected, values, *, rtol, atol=0.0):
+    maps = (recalibrator.predict_proba(values) for recalibrator in (fitted, expected))
     np.testing.assert_allclose(*maps, rtol=rtol, atol=atol)
-    one, two = learned(found), learned(expected)
-    assert list(one) == list(two)
-    for name in one:
+    attributes, expected_attributes = learned(fitted), learned(expected)
+    assert list(attributes) == list(expected_attributes)
+    for name in attributes:
         if name in ("classes_", "n_features_in_", "injective_", "preserves_order_"):
-            np.testing.assert_array_equal(one[name], two[name])
+            np.testing.assert_array_equal(attributes[name], expected_attributes[name])
         elif not name.startswith("loss_"):
-            np.testing.assert_allclose(one[name], two[name], rtol=rtol, atol=100 * atol)
+            np.testing.assert_allclose(
+                attributes[name], expected_attributes[name], rtol=rtol, atol=100 * atol
+            )
 
 
-def assert_same_losses(found, expected):
-    assert found.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-11)
-    assert found.loss_after_ == pytest.approx(expected.loss_after_, rel=1e-11)
+def assert_same_losses(fitted, expected):
+    assert fitted.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-11)
+    assert fitted.loss_after_ == pytest.approx(expected.loss_after_, rel=1e-11)
 
 
 def tolerances(name):
@@ -108,11 +110,13 @@ def tolerances(name):
 def test_averages_of_maps(weighted):
     """Unequal weights of a cell have one leverage, which the map does not depend on."""
     proba, y, weight = tied(6000, 2, weighted=weighted)
-    found = s.ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
-    expected = s.ModelAverageScaling().fit(proba, y, weight)
-    np.testing.assert_allclose(found.predict_proba(proba), expected.predict_proba(proba), rtol=1e-8)
-    assert found.evidence_ == pytest.approx(expected.evidence_, rel=1e-8, abs=1e-10)
-    assert_same_losses(found, expected)
+    fitted = s.recalibration.ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
+    expected = s.recalibration.ModelAverageScaling().fit(proba, y, weight)
+    np.testing.assert_allclose(
+        fitted.predict_proba(proba), expected.predict_proba(proba), rtol=1e-8
+    )
+    assert fitted.evidence_ == pytest.approx(expected.evidence_, rel=1e-8, abs=1e-10)
+    assert_same_losses(fitted, expected)
 
 
 @pytest.mark.parametrize("special", ["", "weights", "a class without labels"])
@@ -123,9 +127,9 @@ def test_tied_scores_of_several_classes(name, special):
     near = tolerances(name)
     if special == "a class without labels":
         proba, y, near = proba[y != 1], y[y != 1], {"rtol": 1e-4, "atol": 1e-6}  # a flat loss
-    found = make(name).fit_sketch(sketch_of(proba, y, weight))
-    assert_same(found, make(name, labels=[0, 1, 2]).fit(proba, y, weight), proba, **near)
-    assert np.isnan([found.loss_before_, found.loss_after_]).all()
+    fitted = make(name).fit_sketch(sketch_of(proba, y, weight))
+    assert_same(fitted, make(name, labels=[0, 1, 2]).fit(proba, y, weight), proba, **near)
+    assert np.isnan([fitted.loss_before_, fitted.loss_after_]).all()
 
 
 @pytest.mark.parametrize("name", ["temperature", "platt, smooth", "isotonic, strict", "beta"])
@@ -134,11 +138,11 @@ def test_names_and_order_of_the_classes(name):
     names = np.array(["yes", "no"])
     sketch = sketch_of(proba, names[y], labels=names)
     for labels in (None, names):
-        found = make(name, labels=labels).fit_sketch(sketch)
+        fitted = make(name, labels=labels).fit_sketch(sketch)
         expected = make(name, labels=names).fit(proba, names[y])
-        assert_same(found, expected, proba, **tolerances(name))
-    assert found.classes_.tolist() == ["yes", "no"]
-    assert set(found.predict(proba)) == {"yes", "no"}
+        assert_same(fitted, expected, proba, **tolerances(name))
+    assert fitted.classes_.tolist() == ["yes", "no"]
+    assert set(fitted.predict(proba)) == {"yes", "no"}
     class_by_class = sketch_of(proba, names[y], labels=names, notion="classwise")
     assert_same(make(name).fit_sketch(class_by_class), expected, proba, **tolerances(name))
 
@@ -147,17 +151,17 @@ def test_names_and_order_of_the_classes(name):
 @pytest.mark.parametrize("name", FITS)
 def test_scores_are_replaced_by_the_means_of_their_cells(name, weighted):
     """For any scores the fit is that of `fit` to such samples."""
-    data = make_tempered_simplex(3000, 2, score_temperature=0.6, random_state=1)
-    score, weight = data.y_proba[:, 1], np.linspace(0.5, 2, 3000) if weighted else None
+    world = make_tempered_simplex(3000, 2, score_temperature=0.6, random_state=1)
+    score, weight = world.y_proba[:, 1], np.linspace(0.5, 2, 3000) if weighted else None
     cell = cells_of(score, 512)
     mass = np.bincount(cell, weight)
     means = np.bincount(cell, score if weight is None else weight * score)[cell] / mass[cell]
     assert len(np.unique(cell)) < 1000 < len(np.unique(score))
-    found = make(name).fit_sketch(sketch_of(score, data.y, weight, n_cells=512))
-    expected = make(name, labels=[0, 1]).fit(np.column_stack([1 - means, means]), data.y, weight)
+    fitted = make(name).fit_sketch(sketch_of(score, world.y, weight, n_cells=512))
+    expected = make(name, labels=[0, 1]).fit(np.column_stack([1 - means, means]), world.y, weight)
     near = tolerances(name) if name in EXACT else {"rtol": 1e-6, "atol": 1e-6}
-    assert_same(found, expected, means, **near)
-    assert_same_losses(found, expected)
+    assert_same(fitted, expected, means, **near)
+    assert_same_losses(fitted, expected)
 
 
 def test_a_summary_whose_rows_are_samples():
@@ -172,8 +176,8 @@ def test_a_summary_whose_rows_are_samples():
             return "canonical", len(y), np.array([0, 1])
 
     for name in ("temperature", "platt, smooth", "isotonic, strict", "quantile bins, auto"):
-        found, expected = make(name).fit_sketch(Samples()), make(name).fit(proba, y)
-        assert_same(found, expected, proba, rtol=1e-12)
+        fitted, expected = make(name).fit_sketch(Samples()), make(name).fit(proba, y)
+        assert_same(fitted, expected, proba, rtol=1e-12)
 
 
 #: Temperature of the simulated scores, and the largest change of a probability of a smooth map.
@@ -189,16 +193,16 @@ def test_continuous_scores(fit, scores):
     """Within the bounds that the documentation states."""
     name, n_classes = fit
     temper, bound = SMOOTH[scores]
-    data = make_tempered_simplex(5000, n_classes, score_temperature=temper, random_state=n_classes)
-    found = make(name).fit_sketch(sketch_of(data.y_proba, data.y))
-    expected = make(name).fit(data.y_proba, data.y)
-    change = np.abs(found.predict_proba(data.y_proba) - expected.predict_proba(data.y_proba))
+    world = make_tempered_simplex(5000, n_classes, score_temperature=temper, random_state=n_classes)
+    fitted = make(name).fit_sketch(sketch_of(world.y_proba, world.y))
+    expected = make(name).fit(world.y_proba, world.y)
+    change = np.abs(fitted.predict_proba(world.y_proba) - expected.predict_proba(world.y_proba))
     if "temperature" in name or name in LINKS:
         assert change.max() < bound
     else:
         assert change.mean() < 2e-3
     if n_classes == 2:
-        assert found.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-4)
+        assert fitted.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-4)
 
 
 TENTHS = np.tile([0.3, 0.7, 0.2, 0.9, 0.5, 0.6], 10)
@@ -229,12 +233,15 @@ def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, sc
     sketch = sketch_of(score, y, weight)
     for name in list(FITS)[part::2]:
         answers, messages = [], []
-        for fit in (lambda one: one.fit(score, y, weight), lambda one: one.fit_sketch(sketch)):
+        for fit in (
+            lambda recalibrator: recalibrator.fit(score, y, weight),
+            lambda recalibrator: recalibrator.fit_sketch(sketch),
+        ):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 fitted = fit(make(name, labels=[0, 1]))
             answers.append(fitted.predict_proba(np.r_[score, 0.0, 1.0, 0.412]))
-            messages.append({str(one.message) for one in caught})
+            messages.append({str(recalibrator.message) for recalibrator in caught})
         # With one class the best parameters are infinite: the map, and whether it counts as
         # separable, depend on where the optimiser stops.
         determined = name in EXACT or len(set(y)) == 2
@@ -253,8 +260,11 @@ def test_weights_of_extreme_scales():
     for sketch in (large, small + large):
         assert s.calibration_error(sketch, **bins) == pytest.approx(expected, rel=1e-12)
     for name in ("temperature", "isotonic", "uniform bins"):
-        found, fitted = make(name).fit_sketch(small + large), make(name).fit(proba[100:], y[100:])
-        assert_same(found, fitted, proba, **tolerances(name))
+        of_sketch, fitted = (
+            make(name).fit_sketch(small + large),
+            make(name).fit(proba[100:], y[100:]),
+        )
+        assert_same(of_sketch, fitted, proba, **tolerances(name))
 
 
 def test_warnings_name_the_line_of_the_user():
@@ -262,7 +272,7 @@ def test_warnings_name_the_line_of_the_user():
         s.PlattScaling().fit_sketch(sketch_of(np.array([0.2, 0.3, 0.7, 0.8]), [0, 0, 1, 1]))
     assert caught[0].filename == __file__
     # a kernel whose bandwidth is chosen leaves each sample out
-    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")
+    assert not hasattr(s.recalibration.KernelRecalibrator(), "fit_sketch")
 
 
 def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
@@ -283,7 +293,10 @@ def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
 
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
 TWO, TOP_OF_TWO = sketch_of(*BINARY), sketch_of(*BINARY, notion="top_label")
-TOP_OF_THREE, BIASED = sketch_of(*THREE, notion="top_label"), s.BiasCorrectedTemperatureScaling()
+TOP_OF_THREE, BIASED = (
+    sketch_of(*THREE, notion="top_label"),
+    s.recalibration.BiasCorrectedTemperatureScaling(),
+)
 ONE_CLASS = "needs the probability of each class, but the sketch was made for notion='top_label': "
 ONE_CLASS += "make one with notion="
 REFUSED = [

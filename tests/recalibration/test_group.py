@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration.corrected_model import GroupEffects, _pairs
+from skcalib.recalibration.corrected_model import GroupEffects, pairs_of_columns
 from skcalib.recalibration.group import FeatureReader
 
 
@@ -43,33 +43,33 @@ def distance(proba, truth):
 
 def remaining(n_samples, link, seed, **options):
     """Distance E D(Q, S') from the truth, which exceeds the grouping loss of S', by that of S."""
-    data = make_grouping_problem(n_samples, link=link, random_state=seed)
+    world = make_grouping_problem(n_samples, link=link, random_state=seed)
     new = make_grouping_problem(20_000, link=link, random_state=1000 + seed)
-    fitted = s.GroupRecalibrator(**options).fit(data.y_proba, data.y, features=data.X)
+    fitted = s.GroupRecalibrator(**options).fit(world.y_proba, world.y, features=world.X)
     assert fitted.chosen_ == "features" and not fitted.identity_ and any(fitted.weights_.values())
     assert not (fitted.injective_ or fitted.preserves_order_ or fitted.preserves_argmax_)
     corrected = fitted.predict_proba(new.y_proba, features=new.X)
-    found = distance(corrected[:, 1], new.posterior[:, 1]) / data.truth["grouping_brier"]
-    return found, fitted, data
+    share = distance(corrected[:, 1], new.posterior[:, 1]) / world.truth["grouping_brier"]
+    return share, fitted, world
 
 
 def test_the_origin_of_features_does_not_matter():
     proba, y, x, _ = three_classes(1000)
     x = np.round(x, 3)
-    found = []
+    forecasts = []
     for features in (x, x - x.max()):
         fitted = s.GroupRecalibrator().fit(proba, y, features=features)
         assert fitted.chosen_ == "features"
-        found.append(fitted.predict_proba(proba, features=features))
-    np.testing.assert_allclose(*found, atol=1e-6)
+        forecasts.append(fitted.predict_proba(proba, features=features))
+    np.testing.assert_allclose(*forecasts, atol=1e-6)
 
 
 @pytest.mark.parametrize(("link", "seed"), [("sigmoid", 0), ("step", 2)])
 def test_more_than_half_of_the_grouping_loss_is_removed(link, seed):
     """Of 5,000 samples a fifth or less of it was left in each of 20 data sets."""
-    found, fitted, data = remaining(5000, link, seed, loss="brier")
-    assert found < 0.4
-    assert 0 < fitted.gain_.low < data.truth["grouping_brier"] < 1.5 * fitted.gain_.high
+    share, fitted, world = remaining(5000, link, seed, loss="brier")
+    assert share < 0.4
+    assert 0 < fitted.gain_.low < world.truth["grouping_brier"] < 1.5 * fitted.gain_.high
     assert fitted.gain_.estimate == pytest.approx(fitted.feature_gain_.estimate, rel=0.05)
 
 
@@ -90,8 +90,8 @@ def test_groups_with_shifts_and_several_classes():
         np.testing.assert_array_equal(predicted, corrected.argmax(axis=1))
     turned = [1, 0, 2]  # trees see the residuals of all classes, in any order
     fitted.fit(proba[:, turned], np.take(turned, y), features=X)
-    found = fitted.predict_proba(proba[:, turned], features=X)
-    np.testing.assert_allclose(found[:, turned], corrected, atol=0.05)
+    permuted = fitted.predict_proba(proba[:, turned], features=X)
+    np.testing.assert_allclose(permuted[:, turned], corrected, atol=0.05)
 
 
 def test_small_groups_are_shrunk():
@@ -126,8 +126,8 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
         log = np.log(softmax(fitted.apply(start, group), axis=1))
         return (fitted.effects**2 * [1, 1, 2]).sum() / 0.4**2 - weight @ (log * target).sum(axis=1)
 
-    found = minimize(cost, 0 * best.ravel(), tol=1e-5).x
-    np.testing.assert_allclose(best.ravel(), found, atol=2e-5)
+    minimum = minimize(cost, 0 * best.ravel(), tol=1e-5).x
+    np.testing.assert_allclose(best.ravel(), minimum, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_calibrated_forecasts_are_left_alone(n_seeds, n_samples):
     """One in 40 of 80 was changed; the mean Brier loss rises by .00001."""
     identity, moved = [], []
     for seed in range(n_seeds):
-        data = make_grouping_problem(n_samples, random_state=seed)
-        for features in (data.X, np.random.default_rng(seed).integers(8, size=n_samples)):
-            fitted = s.GroupRecalibrator().fit(data.posterior, data.y, features=features)
-            after = fitted.predict_proba(data.posterior, features=features)
+        world = make_grouping_problem(n_samples, random_state=seed)
+        for features in (world.X, np.random.default_rng(seed).integers(8, size=n_samples)):
+            fitted = s.GroupRecalibrator().fit(world.posterior, world.y, features=features)
+            after = fitted.predict_proba(world.posterior, features=features)
             identity.append(fitted.identity_)
-            moved.append(distance(after, data.posterior))
+            moved.append(distance(after, world.posterior))
     assert np.mean(identity) >= (0.95 if n_seeds > 9 else 0.8)
     assert np.mean(moved) < 5e-5 or n_seeds < 9
     assert not np.array(moved)[identity].any()
@@ -162,8 +162,8 @@ def test_monotone_in_the_forecast(kind):
     for monotone in (True, False):
         fitted = s.GroupRecalibrator(monotone=monotone).fit(p, y, features=features)
         assert fitted.chosen_ == "features"
-        found = fitted.predict_proba(np.tile(grid, 4), features=same)[:, 1]
-        falls[monotone] = np.diff(found.reshape(4, 400)).min()
+        mapped = fitted.predict_proba(np.tile(grid, 4), features=same)[:, 1]
+        falls[monotone] = np.diff(mapped.reshape(4, 400)).min()
     assert falls[True] > -1e-12
     assert kind == "groups" or falls[False] < -1e-3
 
@@ -176,23 +176,23 @@ def test_plain_recalibrators():
     strict = s.IsotonicRecalibrator(strict=True)
     fitted = s.GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
     assert isinstance(fitted.plain_, s.IsotonicRecalibrator)
-    data = make_tempered_simplex(2000, 2, score_temperature=0.5, random_state=0)
+    world = make_tempered_simplex(2000, 2, score_temperature=0.5, random_state=0)
     X = np.random.default_rng(0).normal(size=(2000, 2))
-    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(data.y_proba, data.y, features=X)
+    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(world.y_proba, world.y, features=X)
     assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
-    expected = s.TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
-    np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
+    expected = s.TemperatureScaling().fit(world.y_proba, world.y).predict_proba(world.y_proba)
+    np.testing.assert_allclose(fitted.predict_proba(world.y_proba, features=X), expected, rtol=1e-9)
     assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
     assert fitted.feature_gain_.low <= 0
     silent = s.GroupRecalibrator(make_pipeline(s.TemperatureScaling()))  # declares nothing
-    silent.fit(data.y_proba, data.y, features=X)
+    silent.fit(world.y_proba, world.y, features=X)
     assert silent.chosen_ == "plain" and not silent.injective_ | silent.preserves_argmax_
 
 
 @pytest.mark.parametrize("n_components, n_classes", [(1, 2), (9, 10), (20, 100)])
 def test_products_of_features_are_as_many_as_are_allowed(n_components, n_classes):
     """Those of the strongest features with each other, and with each component of the forecasts."""
-    first, second = _pairs(np.arange(200.0), n_components, n_classes)
+    first, second = pairs_of_columns(np.arange(200.0), n_components, n_classes)
     n_used = 200 - min(first)
     counts = [n * (n + 1) // 2 + n * n_components for n in (n_used, n_used + 1)]
     most = max(4000 // n_classes, 50)
@@ -203,13 +203,13 @@ def test_unseen_groups_get_the_plain_correction_and_missing_ones_are_a_group():
     p, y, group, _ = grouped()
     names = np.array(["a", "b", None], dtype=object)[group]
     fitted = s.GroupRecalibrator().fit(p, y, features=names)
-    found = fitted.predict_proba([0.4, 0.4], features=[None, float("nan")])[:, 1]
-    assert found[0] == found[1] > 0.55
+    mapped = fitted.predict_proba([0.4, 0.4], features=[None, float("nan")])[:, 1]
+    assert mapped[0] == mapped[1] > 0.55
     p = expit(2 * logit(p))
     fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(p, y, features=group)
     assert fitted.chosen_ == "features"
-    found = fitted.predict_proba(p[:50], features=["other"] * 50)
-    np.testing.assert_array_equal(found, fitted.plain_.predict_proba(p[:50]))
+    mapped = fitted.predict_proba(p[:50], features=["other"] * 50)
+    np.testing.assert_array_equal(mapped, fitted.plain_.predict_proba(p[:50]))
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=lambda one: one.__name__)
@@ -223,8 +223,10 @@ def test_categories_of_data_frames(library):
     assert any(fitted.weights_.values()) and distance(corrected, truth) < 0.15 * distance(p, truth)
     if library is pd:
         categories = frame.assign(site=frame["site"].astype("category"))
-        other = s.GroupRecalibrator().fit(p, y, features=categories)
-        np.testing.assert_array_equal(other.predict_proba(p, features=categories)[:, 1], corrected)
+        of_categories = s.GroupRecalibrator().fit(p, y, features=categories)
+        np.testing.assert_array_equal(
+            of_categories.predict_proba(p, features=categories)[:, 1], corrected
+        )
     unseen = library.DataFrame({"site": ["z"], "age": [None]})
     assert 0 < fitted.predict_proba([0.4], features=unseen)[0, 1] < 1
     with pytest.raises(ValueError, match="feature names of features should be those of fit"):
@@ -240,13 +242,13 @@ def test_categories_of_data_frames(library):
 def test_forecasts_in_all_forms():
     p, y, group, _ = grouped(800)
     both = np.column_stack([1 - p, p])
-    one = s.GroupRecalibrator().fit(p, y, features=group)
-    expected = one.predict_proba(p, features=group)
+    fitted = s.GroupRecalibrator().fit(p, y, features=group)
+    expected = fitted.predict_proba(p, features=group)
     two = s.GroupRecalibrator().fit(both, np.array(["no", "yes"])[y], features=list(group))
     np.testing.assert_allclose(two.predict_proba(both, features=group), expected, rtol=1e-10)
     logits = s.GroupRecalibrator(input="logits").fit(logit(p), y, features=group)
     np.testing.assert_allclose(logits.predict_proba(logit(p), features=group), expected, rtol=1e-7)
-    np.testing.assert_array_equal(one.transform(p, features=group), expected)
+    np.testing.assert_array_equal(fitted.transform(p, features=group), expected)
 
 
 @pytest.mark.parametrize("kind", ["features", "groups"])
@@ -259,9 +261,9 @@ def test_weights(kind):
     expected = fitted.predict_proba(p, features=features)
     scaled = s.GroupRecalibrator().fit(p, y, 1000 * weight, features=features)
     np.testing.assert_allclose(scaled.predict_proba(p, features=features), expected, rtol=1e-6)
-    more = np.append(features, np.full_like(features[:50], 7), axis=0)
+    longer = np.append(features, np.full_like(features[:50], 7), axis=0)
     arrays = np.append(p, p[:50]), np.append(y, 1 - y[:50]), np.append(weight, np.zeros(50))
-    dropped = s.GroupRecalibrator().fit(*arrays, features=more)
+    dropped = s.GroupRecalibrator().fit(*arrays, features=longer)
     np.testing.assert_array_equal(dropped.predict_proba(p, features=features), expected)
     plain = s.GroupRecalibrator().fit(p, y, features=features)
     assert np.abs(plain.predict_proba(p, features=features) - expected).max() > 1e-4
@@ -273,8 +275,8 @@ def test_labels_of_probability_zero_and_few_samples():
     p[:3], y[:3] = 0.0, 1
     fitted = s.GroupRecalibrator().fit(p, y, features=group)
     assert fitted.gain_.estimate == np.inf and np.isfinite(fitted.loss_after_)
-    found = fitted.predict_proba(p, features=group)
-    assert (found > 0).all() and np.isfinite(found).all()
+    mapped = fitted.predict_proba(p, features=group)
+    assert (mapped > 0).all() and np.isfinite(mapped).all()
     fitted = s.GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
     assert fitted.identity_ and fitted.gain_.estimate == 0
     np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
@@ -327,7 +329,7 @@ def test_a_recalibrated_classifier_passes_its_features(blind, options):
     before = LogisticRegression().fit(frame, y).predict_proba(frame)[:, 1]
     model = s.RecalibratedClassifierCV(LogisticRegression(), s.GroupRecalibrator(), **options)
     after = model.fit(frame, y).predict_proba(frame)[:, 1]
-    assert all(one.chosen_ == "features" for one in model.recalibrators_)
+    assert all(recalibrator.chosen_ == "features" for recalibrator in model.recalibrators_)
     assert distance(after, truth) < 0.3 * distance(before, truth)
     if not options:
         proba = model.estimator_.predict_proba(frame)
@@ -355,8 +357,8 @@ def test_the_gain_is_that_of_new_samples():
         _, fitted, _ = remaining(2000, "step", seed, loss="brier")
         new = make_grouping_problem(20_000, link="step", random_state=seed + 50)
         after = fitted.predict_proba(new.y_proba, features=new.X)
-        found = s.calibration_improvement(new.y, new.y_proba, after, injective=True)
-        differences.append(fitted.gain_.estimate - found.estimate)
-        errors.append(np.hypot(fitted.gain_.standard_error, found.standard_error))
+        gain = s.calibration_improvement(new.y, new.y_proba, after, injective=True)
+        differences.append(fitted.gain_.estimate - gain.estimate)
+        errors.append(np.hypot(fitted.gain_.standard_error, gain.standard_error))
     error = np.sqrt(np.sum(np.square(errors))) / 4
     assert -4 * error - 0.003 < np.mean(differences) < 4 * error  # folds learn from 4 of 5

@@ -16,16 +16,16 @@ LOSSES = {"brier": Brier(), "log": LogLoss()}
 
 
 @pytest.fixture(scope="module")
-def data():
+def world():
     return make_tempered_simplex(1000, 2, random_state=0)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_it_is_the_one_sample_t_test(data, loss):
-    given, options = (data.y, data.y_proba, data.posterior), {"injective": True}
-    gain = calibration_improvement(*given, loss=loss, **options)
-    target = np.eye(2)[data.y]
-    before, after = (LOSSES[loss].loss(target, p) for p in (data.y_proba, data.posterior))
+def test_it_is_the_one_sample_t_test(world, loss):
+    arrays, options = (world.y, world.y_proba, world.posterior), {"injective": True}
+    gain = calibration_improvement(*arrays, loss=loss, **options)
+    target = np.eye(2)[world.y]
+    before, after = (LOSSES[loss].loss(target, p) for p in (world.y_proba, world.posterior))
     expected = ttest_1samp(before - after, 0)
     assert gain.estimate == pytest.approx(np.mean(before - after))
     assert gain.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
@@ -33,11 +33,11 @@ def test_it_is_the_one_sample_t_test(data, loss):
     assert gain.loss_before == pytest.approx(before.mean())
     assert gain.loss_after == pytest.approx(after.mean())
     assert gain.injective is True
-    assert calibration_improvement(*given, loss=LOSSES[loss], **options) == gain
-    narrow = calibration_improvement(*given, loss=loss, confidence_level=0.5, **options)
+    assert calibration_improvement(*arrays, loss=LOSSES[loss], **options) == gain
+    narrow = calibration_improvement(*arrays, loss=loss, confidence_level=0.5, **options)
     assert gain.low < narrow.low < narrow.high < gain.high
-    for same in (data.y_proba, s.IdentityRecalibrator().fit(data.y_proba, data.y)):
-        none = calibration_improvement(data.y, data.y_proba, same, loss=loss, **options)
+    for same in (world.y_proba, s.IdentityRecalibrator().fit(world.y_proba, world.y)):
+        none = calibration_improvement(world.y, world.y_proba, same, loss=loss, **options)
         assert (none.estimate, none.low, none.high, none.pvalue) == (0, 0, 0, 1)
 
 
@@ -46,28 +46,28 @@ def test_an_injective_map_gains_its_calibration_error(loss, within_standard_erro
     """G22: the map from forecast to posterior is injective and removes the whole error."""
     draws = []
     for seed in range(60):
-        data = make_tempered_simplex(500, 2, random_state=seed)
-        given = data.y, data.y_proba, data.posterior
-        draws.append(calibration_improvement(*given, loss=loss, injective=True).estimate)
-    within_standard_errors(draws, data.truth[loss])
+        world = make_tempered_simplex(500, 2, random_state=seed)
+        arrays = world.y, world.y_proba, world.posterior
+        draws.append(calibration_improvement(*arrays, loss=loss, injective=True).estimate)
+    within_standard_errors(draws, world.truth[loss])
 
 
 def test_a_map_that_is_not_injective_gains_less(within_standard_errors):
     """The label frequency is calibrated too; what is missing is the sharpness that it lost."""
-    data = make_tempered_simplex(100_000, 2, random_state=0)
-    half = len(data.y) // 2
-    lossy = s.LabelFrequency().fit(data.y_proba[:half], data.y[:half])
+    world = make_tempered_simplex(100_000, 2, random_state=0)
+    half = len(world.y) // 2
+    lossy = s.recalibration.LabelFrequency().fit(world.y_proba[:half], world.y[:half])
     with pytest.warns(UserWarning, match=r"is not injective.*lower bound"):
-        gain = calibration_improvement(data.y[half:], data.y_proba[half:], lossy)
+        gain = calibration_improvement(world.y[half:], world.y_proba[half:], lossy)
     assert gain.injective is False
-    assert gain.high < data.truth["brier"]
-    frequencies = lossy.predict_proba(data.y_proba)[:, 1]
-    top = data.y_proba[:, 1] > 0.5
-    assert data.y[top].mean() == pytest.approx(frequencies[top].mean(), abs=0.01)  # calibrated
+    assert gain.high < world.truth["brier"]
+    frequencies = lossy.predict_proba(world.y_proba)[:, 1]
+    top = world.y_proba[:, 1] > 0.5
+    assert world.y[top].mean() == pytest.approx(frequencies[top].mean(), abs=0.01)  # calibrated
 
 
-def test_declarations_decide_about_the_warning(data):
-    P, y = data.y_proba, data.y
+def test_declarations_decide_about_the_warning(world):
+    P, y = world.y_proba, world.y
     chain = make_pipeline(s.TemperatureScaling(), "passthrough", s.PlattScaling()).fit(P, y)
     for known in (s.TemperatureScaling().fit(P, y), chain):
         gain = calibration_improvement(y, P, known)
@@ -84,50 +84,50 @@ def test_declarations_decide_about_the_warning(data):
         with pytest.warns(UserWarning, match="may not be injective.*Pass the fitted recalibrator"):
             assert calibration_improvement(y, P, unknown).injective is None
     with pytest.warns(UserWarning, match="is not injective"):
-        calibration_improvement(y, P, data.posterior, injective=False)
+        calibration_improvement(y, P, world.posterior, injective=False)
 
 
-def test_weights_average(data):
-    given = data.y, data.y_proba, data.posterior
+def test_weights_average(world):
+    arrays = world.y, world.y_proba, world.posterior
 
     def gain(weight):
-        return calibration_improvement(*given, injective=True, sample_weight=weight)
+        return calibration_improvement(*arrays, injective=True, sample_weight=weight)
 
-    weight = np.random.default_rng(0).integers(0, 3, len(data.y)).astype(float)
-    kept = np.repeat(np.arange(len(data.y)), weight.astype(int))
-    repeated = calibration_improvement(*(a[kept] for a in given), injective=True)
+    weight = np.random.default_rng(0).integers(0, 3, len(world.y)).astype(float)
+    rows = np.repeat(np.arange(len(world.y)), weight.astype(int))
+    repeated = calibration_improvement(*(a[rows] for a in arrays), injective=True)
     assert gain(weight).estimate == pytest.approx(repeated.estimate)
     assert gain(weight).pvalue > repeated.pvalue  # a weight of 2 is not two samples
-    assert gain(np.ones(len(data.y))) == gain(None)
+    assert gain(np.ones(len(world.y))) == gain(None)
     # all weight on one sample: no spread is known, and nothing is significant
-    single = gain(np.where(np.arange(len(data.y)) == 5, 1.0, 1e-300))
+    single = gain(np.where(np.arange(len(world.y)) == 5, 1.0, 1e-300))
     assert (single.low, single.high, single.pvalue) == (-np.inf, np.inf, 1.0)
 
 
-def test_labels_and_shapes(data):
-    names = np.array(["no", "yes"])[data.y]
-    expected = calibration_improvement(data.y, data.y_proba, data.posterior, injective=True)
-    p, q = data.y_proba[:, 1], data.posterior[:, 1]
+def test_labels_and_shapes(world):
+    names = np.array(["no", "yes"])[world.y]
+    expected = calibration_improvement(world.y, world.y_proba, world.posterior, injective=True)
+    p, q = world.y_proba[:, 1], world.posterior[:, 1]
     for before, after, options in (
-        (data.y_proba, q, {}),
+        (world.y_proba, q, {}),
         (1 - p, 1 - q, {"pos_label": "no"}),
-        (1 - p, data.posterior, {"pos_label": "no"}),
-        (pd.DataFrame(data.y_proba, columns=["no", "yes"]), data.posterior, {}),
+        (1 - p, world.posterior, {"pos_label": "no"}),
+        (pd.DataFrame(world.y_proba, columns=["no", "yes"]), world.posterior, {}),
     ):
         gain = calibration_improvement(names, before, after, injective=True, **options)
         assert gain.estimate == pytest.approx(expected.estimate, rel=1e-9)
-    named = s.TemperatureScaling().fit(data.y_proba, names)
-    rest = names == "yes"  # the recalibrator knows the class that is missing here
-    gain = calibration_improvement(names[rest], data.y_proba[rest], named)
+    named = s.TemperatureScaling().fit(world.y_proba, names)
+    positive = names == "yes"  # the recalibrator knows the class that is missing here
+    gain = calibration_improvement(names[positive], world.y_proba[positive], named)
     assert np.isfinite(gain.estimate)
     with pytest.raises(ValueError, match=r"fitted to columns of the classes \['no', 'yes'\]"):
-        calibration_improvement(data.y, data.y_proba, named, labels=[0, 1])
+        calibration_improvement(world.y, world.y_proba, named, labels=[0, 1])
 
 
 def test_infinite_losses():
     y = np.array([0, 1, 0, 1, 0])
     certain = np.array([1.0, 0.5, 0.5, 0.5, 0.0])  # the first label was impossible
-    other, open_minded = np.array([0.5, 0.5, 1.0, 0.5, 0.5]), np.full(5, 0.5)
+    wrong, open_minded = np.array([0.5, 0.5, 1.0, 0.5, 0.5]), np.full(5, 0.5)
 
     def gain(before, after, loss="log"):
         return calibration_improvement(y, before, after, loss=loss, injective=True)
@@ -137,5 +137,5 @@ def test_infinite_losses():
     assert helped.loss_before == np.inf and np.isfinite(helped.loss_after)
     assert (harmed.estimate, harmed.low, harmed.high, harmed.pvalue) == (-np.inf,) * 3 + (0,)
     with pytest.raises(ValueError, match=r"infinite for 1 samples before and 1 after.*brier"):
-        gain(certain, other)
-    assert np.isfinite(gain(certain, other, "brier").estimate)
+        gain(certain, wrong)
+    assert np.isfinite(gain(certain, wrong, "brier").estimate)

@@ -9,8 +9,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
-from skcalib import BiasCorrectedTemperatureScaling, LabelShiftRecalibrator
+from skcalib import LabelShiftRecalibrator
 from skcalib.datasets import make_tempered_simplex
+from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
 RARE = pytest.mark.filterwarnings("ignore:The class frequencies of the target are uncertain")
 
@@ -18,17 +19,17 @@ RARE = pytest.mark.filterwarnings("ignore:The class frequencies of the target ar
 def shifted(n_samples, target, seed=0, **options):
     """Forecasts and labels of a population with the class frequencies `target`."""
     n_classes = len(target)
-    data = make_tempered_simplex(6 * n_samples, n_classes, random_state=seed, **options)
-    share = np.asarray(target) / (np.bincount(data.y, minlength=n_classes) / len(data.y))
+    world = make_tempered_simplex(6 * n_samples, n_classes, random_state=seed, **options)
+    share = np.asarray(target) / (np.bincount(world.y, minlength=n_classes) / len(world.y))
     rng = np.random.default_rng(seed)
-    rows = np.flatnonzero(rng.random(len(data.y)) < share[data.y] / share.max())[:n_samples]
+    rows = np.flatnonzero(rng.random(len(world.y)) < share[world.y] / share.max())[:n_samples]
     assert len(rows) == n_samples
-    return data.posterior[rows], data.y_proba[rows], data.y[rows]
+    return world.posterior[rows], world.y_proba[rows], world.y[rows]
 
 
 def by_bayes(proba, source, target):
-    found = proba * (np.asarray(target) / source)
-    return found / found.sum(axis=1, keepdims=True)
+    product = proba * (np.asarray(target) / source)
+    return product / product.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("target", [[0.8, 0.2], [0.05, 0.95], [0.6, 0.3, 0.1]])
@@ -37,11 +38,11 @@ def test_the_frequencies_are_found(target):
     source = np.full(len(target), 1 / len(target))
     for seed in range(3):
         proba, _, y = shifted(20_000, target, seed)
-        found = LabelShiftRecalibrator(source_prior=source).fit(proba)
-        assert_allclose(found.target_prior_, target, atol=0.02)
-        assert np.all(found.standard_error_ < 0.02)
+        shift = LabelShiftRecalibrator(source_prior=source).fit(proba)
+        assert_allclose(shift.target_prior_, target, atol=0.02)
+        assert np.all(shift.standard_error_ < 0.02)
         best = log_loss(y, by_bayes(proba, source, target))
-        assert log_loss(y, found.predict_proba(proba)) < best + 0.002
+        assert log_loss(y, shift.predict_proba(proba)) < best + 0.002
         assert log_loss(y, proba) > best + 0.01
 
 
@@ -49,10 +50,10 @@ def test_the_maximum_of_the_posterior_density():
     """The mean of p'_k is the frequency, with half a sample of each class added to it."""
     proba, _, _ = shifted(3000, [0.5, 0.4, 0.1])
     weight = np.random.default_rng(0).exponential(size=3000)
-    found = LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(proba, sample_weight=weight)
-    mean = np.average(found.predict_proba(proba), axis=0, weights=weight)
+    shift = LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(proba, sample_weight=weight)
+    mean = np.average(shift.predict_proba(proba), axis=0, weights=weight)
     size = weight.sum() ** 2 / (weight**2).sum()
-    assert_allclose((size * mean + 0.5) / (size + 1.5), found.target_prior_, atol=1e-8)
+    assert_allclose((size * mean + 0.5) / (size + 1.5), shift.target_prior_, atol=1e-8)
 
 
 def classes_apart(rng, n_samples, source, target, distance=2.0):
@@ -65,10 +66,10 @@ def classes_apart(rng, n_samples, source, target, distance=2.0):
 def test_a_source_of_unequal_frequencies():
     source, target = [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]
     proba, y = classes_apart(np.random.default_rng(0), 20_000, source, target)
-    found = LabelShiftRecalibrator(source).fit(proba)
-    assert_allclose(found.target_prior_, target, atol=0.015)
-    after = found.predict_proba(proba)
-    assert_allclose(after, by_bayes(proba, found.source_prior_, target), atol=0.02)
+    shift = LabelShiftRecalibrator(source).fit(proba)
+    assert_allclose(shift.target_prior_, target, atol=0.015)
+    after = shift.predict_proba(proba)
+    assert_allclose(after, by_bayes(proba, shift.source_prior_, target), atol=0.02)
     assert log_loss(y, after) < log_loss(y, proba) - 0.1
 
 
@@ -104,9 +105,9 @@ def test_a_shift_of_the_features_is_noticed():
 def test_standard_errors_are_the_spread():
     """60 data sets: the spread has a relative error of .09."""
     targets = (shifted(800, [0.5, 0.3, 0.2], seed)[0] for seed in range(60))
-    found = [LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(one) for one in targets]
-    stated = np.mean([one.standard_error_ for one in found], axis=0)
-    assert_allclose(stated, np.std([one.target_prior_ for one in found], axis=0), rtol=0.3)
+    shifts = [LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(shift) for shift in targets]
+    stated = np.mean([shift.standard_error_ for shift in shifts], axis=0)
+    assert_allclose(stated, np.std([shift.target_prior_ for shift in shifts], axis=0), rtol=0.3)
 
 
 @RARE
@@ -157,9 +158,9 @@ def test_behind_a_recalibrator_in_a_pipeline():
 def test_labels_of_classes_and_logits():
     proba, _, y = shifted(2000, [0.7, 0.3])
     names = np.array(["no", "yes"])
-    one = LabelShiftRecalibrator([0.5, 0.5], labels=names).fit(proba)
+    of_proba = LabelShiftRecalibrator([0.5, 0.5], labels=names).fit(proba)
     logits = LabelShiftRecalibrator([0.5, 0.5], input="logits").fit(np.log(proba))
-    assert_allclose(logits.target_prior_, one.target_prior_, atol=1e-6)
+    assert_allclose(logits.target_prior_, of_proba.target_prior_, atol=1e-6)
     with_labels = LabelShiftRecalibrator(target_prior=[0.9, 0.1]).fit(proba, names[y])
     assert with_labels.classes_.tolist() == ["no", "yes"]
     assert_allclose(with_labels.source_prior_, proba.mean(axis=0))
@@ -172,17 +173,17 @@ def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
     np.testing.assert_array_equal(shift.predict_proba(proba), proba)
     proba, _, _ = shifted(5000, [0.5, 0.49999, 0.00001])
     with pytest.warns(UserWarning, match=r"to 0\.01\d, and the classes \[2\] may be absent"):
-        found = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
-    assert found.target_prior_[2] < 0.01 and found.target_prior_.min() > 0
-    assert_allclose(found.predict_proba(np.eye(3)), np.eye(3))
+        fitted = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
+    assert fitted.target_prior_[2] < 0.01 and fitted.target_prior_.min() > 0
+    assert_allclose(fitted.predict_proba(np.eye(3)), np.eye(3))
     near = 0.5 + 0.01 * np.random.default_rng(0).normal(size=50)
     for p, words in (
         (near, "target are uncertain: their standard errors are up to"),
         (np.full(20, 0.5), r"standard errors are up to 0\.5, and the classes \[0, 1\]"),
     ):
         with pytest.warns(UserWarning, match=words):
-            found = LabelShiftRecalibrator([0.5, 0.5]).fit(p)
-        assert not np.isnan(found.predict_proba([0.1, 0.5])).any()
+            fitted = LabelShiftRecalibrator([0.5, 0.5]).fit(p)
+        assert not np.isnan(fitted.predict_proba([0.1, 0.5])).any()
     last = np.where(np.arange(60) % 4 == 0, 0.999, 0.001)  # the last of three classes is clear
     first, second = (np.linspace(*ends, 60) * (1 - last) for ends in ((0.2, 0.8), (0.8, 0.2)))
     with pytest.warns(UserWarning, match=r"standard errors are up to 0\.1\d\. The forecasts"):

@@ -15,7 +15,7 @@ from skcalib.scores import Brier
 WITHOUT_SLOPE = (
     s.IdentityRecalibrator,
     s.InterceptRecalibrator,
-    s.LabelNoiseScaling,
+    s.recalibration.LabelNoiseScaling,
     s.LabelShiftRecalibrator,
     s.GroupRecalibrator,  # the identity where no gain is shown
 )
@@ -34,12 +34,12 @@ def samples(n_classes, n_samples=1200, seed=0):
 
 def fitted(kind, logits, y):
     """Without cross-validation of a strength."""
-    shrunken = s.VectorScaling, s.MatrixScaling, s.DirichletCalibration
-    own = {"shrinkage": 1.0} if kind in shrunken else {}
+    shrunken = s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration
+    options = {"shrinkage": 1.0} if kind in shrunken else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="X is in")
-        return kind(input="logits", labels=np.arange(logits.shape[1]), **own).fit(logits, y)
+        return kind(input="logits", labels=np.arange(logits.shape[1]), **options).fit(logits, y)
 
 
 def loss(y, proba):
@@ -54,22 +54,23 @@ def loss(y, proba):
 @pytest.mark.parametrize("kind", RECALIBRATORS)
 def test_every_scale(kind, n_classes):
     """All scales give the same forecasts, and with a slope no larger loss than at scale 1."""
-    if n_classes == 10 and kind in (s.StackedRecalibrator, s.MatrixScaling):
+    if n_classes == 10 and kind in (s.StackedRecalibrator, s.recalibration.MatrixScaling):
         pytest.skip("takes long")
     logits, y = samples(n_classes)
     known, new = slice(600), slice(600, None)
     scales = SCALES if n_classes == 2 and kind is not s.StackedRecalibrator else [1e-6, 1e9]
     maps = [fitted(kind, scale * logits[known], y[known]) for scale in scales]
-    found = [
-        one.predict_proba(scale * logits[new]) for one, scale in zip(maps, scales, strict=True)
+    forecasts = [
+        recalibrator.predict_proba(scale * logits[new])
+        for recalibrator, scale in zip(maps, scales, strict=True)
     ]
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=0, atol=1e-6)
+    for forecast in forecasts[1:]:
+        np.testing.assert_allclose(forecast, forecasts[0], rtol=0, atol=1e-6)
     if kind not in WITHOUT_SLOPE:
-        one = fitted(kind, logits[known], y[known])
-        assert one.logit_unit_ == 1
-        plain = loss(y[new], one.predict_proba(logits[new]))
-        assert loss(y[new], found[0]) < 1.01 * plain
+        recalibrator = fitted(kind, logits[known], y[known])
+        assert recalibrator.logit_unit_ == 1
+        plain = loss(y[new], recalibrator.predict_proba(logits[new]))
+        assert loss(y[new], forecasts[0]) < 1.01 * plain
 
 
 CASES = ["outliers", "all", "one forecast", "tiny", "equal", "mixed", "few", "far from 0"]
@@ -77,23 +78,23 @@ CASES = ["outliers", "all", "one forecast", "tiny", "equal", "mixed", "few", "fa
 
 def strange(case, logits):
     """Logits with the largest numbers, or no ordinary spread."""
-    rng, found = np.random.default_rng(1), logits.copy()
-    rest = [0] * (logits.shape[1] - 2)
+    rng, extreme = np.random.default_rng(1), logits.copy()
+    zeros = [0] * (logits.shape[1] - 2)
     if case == "outliers":
-        found[:3, :2] = [[LARGEST, 0], [0, -LARGEST], [LARGEST, -LARGEST]]
+        extreme[:3, :2] = [[LARGEST, 0], [0, -LARGEST], [LARGEST, -LARGEST]]
     elif case == "few":
-        found[len(found) // 10 :] = 0
-        found *= 1e5
+        extreme[len(extreme) // 10 :] = 0
+        extreme *= 1e5
     else:
-        found = {
+        extreme = {
             "all": np.where(logits > 0, LARGEST, -LARGEST),
-            "one forecast": np.tile([0, LARGEST, *rest], (len(logits), 1)),
+            "one forecast": np.tile([0, LARGEST, *zeros], (len(logits), 1)),
             "tiny": logits * 5e-322,
             "equal": 0 * logits,
             "mixed": logits * 10.0 ** rng.uniform(-300, 300, size=(len(logits), 1)),
-            "far from 0": logits + [1e6, 0, *rest],
+            "far from 0": logits + [1e6, 0, *zeros],
         }[case]
-    return found
+    return extreme
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -101,10 +102,10 @@ def strange(case, logits):
 def test_the_largest_numbers(kind, case):
     logits, y = samples(3, 90)
     extreme = strange(case, logits)
-    one = fitted(kind, extreme, y)
-    assert 0 < one.logit_unit_ < np.inf
+    recalibrator = fitted(kind, extreme, y)
+    assert 0 < recalibrator.logit_unit_ < np.inf
     for new in (extreme, logits, LARGEST * np.clip(logits, -1, 1)):
-        proba = one.predict_proba(new)
+        proba = recalibrator.predict_proba(new)
         assert np.all(np.isfinite(proba)) and proba.min() >= 0
         np.testing.assert_allclose(proba.sum(axis=1), 1)
 
@@ -114,10 +115,14 @@ def test_a_few_of_the_largest_numbers_change_little():
     outliers = logits.copy()
     outliers[:2] = [[LARGEST, -LARGEST], [-LARGEST, LARGEST]]
     y[:2] = 0, 1
-    for kind in (s.TemperatureScaling, s.PlattScaling, s.BiasCorrectedTemperatureScaling):
+    for kind in (
+        s.TemperatureScaling,
+        s.PlattScaling,
+        s.recalibration.BiasCorrectedTemperatureScaling,
+    ):
         maps = [fitted(kind, values, y) for values in (logits, outliers)]
-        one, other = (map_.predict_proba(logits[2:]) for map_ in maps)
-        np.testing.assert_allclose(one, other, atol=0.01)
+        with_outliers, without = (map_.predict_proba(logits[2:]) for map_ in maps)
+        np.testing.assert_allclose(with_outliers, without, atol=0.01)
         assert maps[1].logit_unit_ == 1
 
 
@@ -125,17 +130,17 @@ def test_a_few_of_the_largest_numbers_change_little():
     "kind",
     [
         s.TemperatureScaling,
-        s.EnsembleTemperatureScaling,
-        s.BiasCorrectedTemperatureScaling,
+        s.recalibration.EnsembleTemperatureScaling,
+        s.recalibration.BiasCorrectedTemperatureScaling,
     ],
 )
 def test_the_temperature_is_that_of_the_given_logits(kind):
     logits, y = samples(3)
-    one, other = (fitted(kind, scale * logits, y) for scale in (1, 1e6))
-    assert other.temperature_ == pytest.approx(1e6 * one.temperature_, rel=0.02)
+    ordinary, large = (fitted(kind, scale * logits, y) for scale in (1, 1e6))
+    assert large.temperature_ == pytest.approx(1e6 * ordinary.temperature_, rel=0.02)
     if kind is s.TemperatureScaling:
-        close = softmax(1e6 * logits / other.temperature_, axis=1)
-        np.testing.assert_allclose(other.predict_proba(1e6 * logits), close, atol=1e-12)
+        close = softmax(1e6 * logits / large.temperature_, axis=1)
+        np.testing.assert_allclose(large.predict_proba(1e6 * logits), close, atol=1e-12)
 
 
 def test_parts_and_a_single_column():
@@ -150,12 +155,12 @@ def test_parts_and_a_single_column():
     shift = s.LabelShiftRecalibrator(
         input="logits", labels=[0, 1], source_prior=[0.5, 0.5], target_prior=[0.9, 0.1]
     )
-    found = shift.fit(margin).predict_proba(margin)
-    assert shift.logit_unit_ > 1e5 and 0 < found[:, 1].mean() < 0.3
+    mapped = shift.fit(margin).predict_proba(margin)
+    assert shift.logit_unit_ > 1e5 and 0 < mapped[:, 1].mean() < 0.3
 
 
 def test_the_function_of_a_diagonal_map():
     logits, y = samples(3, 300)
-    one = fitted(s.DiagonalOrderPreserving, 1e6 * logits, y)
-    mapped = one.transform_logits(1e6 * logits)
+    recalibrator = fitted(s.recalibration.DiagonalOrderPreserving, 1e6 * logits, y)
+    mapped = recalibrator.transform_logits(1e6 * logits)
     assert np.all(np.diff(np.sort(mapped[:, 0])) >= 0) and np.abs(mapped).max() < 100

@@ -50,7 +50,7 @@ ERRORS = [
     (s.sharpness, {}),
     (s.calibration_upper_bound, {"loss": "log"}),
     (s.integrated_calibration_index, {}),
-    (s.kde_calibration_error, {}),
+    (s.errors.kde_calibration_error, {}),
 ]
 
 
@@ -64,7 +64,7 @@ def test_the_error_is_the_mean_over_labels(function, options):
 
 
 def test_records_of_each_label():
-    for function in (s.reliability_bins, s.cumulative_curve):
+    for function in (s.reliability_bins, s.errors.cumulative_curve):
         assert len(function(LABELS, P, notion=NOTION)) == 3
     terms = s.score_decomposition(LABELS, P, notion=NOTION)
     assert terms.loss == pytest.approx(np.mean((P - LABELS) ** 2))
@@ -77,22 +77,24 @@ def test_records_of_each_label():
 def test_weights_the_order_of_rows_and_one_label(function, options):
     weight = 1.0 + np.arange(len(P)) % 3
     weight[::5] = 0
-    kept = np.flatnonzero(weight)[::-1]
+    rows = np.flatnonzero(weight)[::-1]
     value = function(LABELS, P, notion=NOTION, sample_weight=weight, **options)
-    given = {"notion": NOTION, "sample_weight": weight[kept], **options}
-    assert function(LABELS[kept], P[kept], **given) == pytest.approx(value, rel=1e-9)
-    one = function(LABELS[:, :1], P[:, :1], notion=NOTION, **options)
-    assert one == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
+    arguments = {"notion": NOTION, "sample_weight": weight[rows], **options}
+    assert function(LABELS[rows], P[rows], **arguments) == pytest.approx(value, rel=1e-9)
+    of_one_label = function(LABELS[:, :1], P[:, :1], notion=NOTION, **options)
+    assert of_one_label == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
 
 
 def test_names_of_labels_and_the_notion():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
     assert check_problem(frame, P, Multilabel()).classes.tolist() == names
-    bands = s.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
+    bands = s.errors.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
     assert [band.event for band in bands] == [f"label {name}" for name in names]
-    given = s.corp_bands(LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0)
-    assert [band.event for band in given] == [band.event for band in bands]
+    named = s.errors.corp_bands(
+        LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0
+    )
+    assert [band.event for band in named] == [band.event for band in bands]
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         check_problem(frame, pd.DataFrame(P, columns=names[::-1]), Multilabel())
     with pytest.raises(ValueError, match="columns of y_true are named"):
@@ -115,9 +117,9 @@ def test_answers_of_classifiers(model):
     matrix = np.column_stack([part[:, 1] for part in proba]) if lists else proba
     value = s.calibration_error(LABELS, proba, notion=NOTION)
     assert value == s.calibration_error(LABELS, matrix, notion=NOTION)
-    found = s.CalibrationErrorEstimator(model, notion=NOTION).fit(X_NEW, LABELS)
-    given = s.proper_calibration_error(LABELS, matrix, notion=NOTION)
-    assert found.calibration_error_ == pytest.approx(given)
+    estimator = s.CalibrationErrorEstimator(model, notion=NOTION).fit(X_NEW, LABELS)
+    expected = s.proper_calibration_error(LABELS, matrix, notion=NOTION)
+    assert estimator.calibration_error_ == pytest.approx(expected)
     scorer = ProbaScorer(s.calibration_error, notion=NOTION)
     assert scorer(model, X_NEW, LABELS) == -value
     weight = np.arange(1.0, len(LABELS) + 1)
@@ -144,9 +146,9 @@ def test_a_label_that_one_of_a_list_of_answers_lacks():
     forest = RandomForestClassifier(5, random_state=0).fit(X[:250], Y[:250] * [1, 0, 1])
     matrix = np.column_stack([p @ np.arange(p.shape[1]) for p in forest.predict_proba(X_NEW)])
     assert not matrix[:, 1].any() and matrix[:, 0].any()
-    found = s.CalibrationErrorEstimator(forest, notion=NOTION).fit(X_NEW, LABELS)
-    given = s.proper_calibration_error(LABELS, matrix, notion=NOTION)
-    assert found.calibration_error_ == pytest.approx(given)
+    estimator = s.CalibrationErrorEstimator(forest, notion=NOTION).fit(X_NEW, LABELS)
+    expected = s.proper_calibration_error(LABELS, matrix, notion=NOTION)
+    assert estimator.calibration_error_ == pytest.approx(expected)
 
 
 def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():
@@ -163,8 +165,8 @@ def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():
 
 @pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "max", "ks", "kernel", "ici"])
 def test_intervals_contain_the_estimate(metric):
-    found = s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION)
-    assert 0 <= found.low <= found.estimate <= found.high
+    interval = s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION)
+    assert 0 <= interval.low <= interval.estimate <= interval.high
     with pytest.raises(ValueError, match="Intervals from parts of the samples"):
         s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION, method="jackknife")
 
@@ -178,20 +180,23 @@ def test_intervals_cover_and_the_level_of_the_test(metric):
         truth = np.mean((forecast - calibrated) ** 2)
     for seed in range(40):
         y, forecast, _ = world(400, seed, slope=0.6 if metric == "brier" else 1.0)
-        found = s.calibration_error_interval(y, forecast, metric=metric, notion=NOTION)
-        covered += found.low <= truth <= found.high
+        interval = s.calibration_error_interval(y, forecast, metric=metric, notion=NOTION)
+        covered += interval.low <= truth <= interval.high
     assert covered >= 33
 
 
 @pytest.mark.parametrize(
-    "one", [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.ModelAverageScaling()]
+    "recalibrator",
+    [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.recalibration.ModelAverageScaling()],
 )
-def test_one_recalibrator_for_each_label(one):
+def test_one_recalibrator_for_each_label(recalibrator):
     weight = 1.0 + np.arange(len(P)) % 2
-    together = s.MultilabelRecalibrator(one).fit(P, LABELS, sample_weight=weight)
+    together = s.MultilabelRecalibrator(recalibrator).fit(P, LABELS, sample_weight=weight)
     after = together.predict_proba(P)
     for k in range(3):
-        alone = clone(one or s.PlattScaling()).fit(P[:, k], LABELS[:, k], sample_weight=weight)
+        alone = clone(recalibrator or s.PlattScaling()).fit(
+            P[:, k], LABELS[:, k], sample_weight=weight
+        )
         assert_allclose(after[:, k], alone.predict_proba(P[:, k])[:, 1], rtol=1e-12)
     assert_allclose(together.transform(P), after)
     assert np.array_equal(together.predict(P), after > 0.5)
@@ -275,15 +280,20 @@ def test_refusals_name_the_notion():
         for y in (LABELS, np.where(np.arange(3) == 1, np.nan, LABELS)):
             with pytest.raises(ValueError, match="For several labels .*known rows, or notion=Mul"):
                 function(y, P)
-    own = {"notion": NOTION}
-    for function, given, options, words in (
-        (s.corp_test, (LABELS, P), own, "one label from each row"),
-        (s.calibration_error, (LABELS, P), {**own, "pos_label": 1}, "pos_label is for two classes"),
-        (s.proper_calibration_error, (single, None), own, "the Problem holds labels"),
+    of_labels = {"notion": NOTION}
+    for function, arguments, options, words in (
+        (s.errors.corp_test, (LABELS, P), of_labels, "one label from each row"),
+        (
+            s.calibration_error,
+            (LABELS, P),
+            {**of_labels, "pos_label": 1},
+            "pos_label is for two classes",
+        ),
+        (s.proper_calibration_error, (single, None), of_labels, "the Problem holds labels"),
         (s.proper_calibration_error, (several, None), {}, "holds an indicator matrix"),
     ):
         with pytest.raises(ValueError, match=words):
-            function(*given, **options)
+            function(*arguments, **options)
 
 
 # --- Missing cells --------------------------------------------------------------------------------
@@ -311,13 +321,13 @@ def test_each_label_uses_its_known_cells(function, options, weight):
     canonical = {"notion": "canonical", **options}
     values = [alone(function, k, weight, **canonical) for k in range(3)]
     run = {"sample_weight": weight, **options}
-    found = function(GAPS, P, notion=NOTION, **run)
-    assert found == pytest.approx(np.mean(values), rel=1e-9)  # each label counts equally
+    value = function(GAPS, P, notion=NOTION, **run)
+    assert value == pytest.approx(np.mean(values), rel=1e-9)  # each label counts equally
     total = function(GAPS, P, notion=Multilabel("sum"), **run)
     assert total == pytest.approx(np.sum(values), rel=1e-9)
-    assert found != function(LABELS, P, notion=NOTION, **run)
+    assert value != function(LABELS, P, notion=NOTION, **run)
     complete = np.flatnonzero(KNOWN.all(axis=1))
-    assert found != function(LABELS[complete], P[complete], notion=NOTION, **options)
+    assert value != function(LABELS[complete], P[complete], notion=NOTION, **options)
 
 
 MISSING = [
@@ -339,19 +349,21 @@ def test_missing_cells_of_any_container(gaps):
 
 
 def test_records_and_displays_of_known_cells():
-    for function in (s.reliability_bins, s.cumulative_curve):
-        found = function(GAPS, P, notion=NOTION)
-        one = alone(function, 1, notion="canonical")[0]
-        assert_allclose(found[1].mass if hasattr(one, "mass") else found[1].difference,
-                        one.mass if hasattr(one, "mass") else one.difference)  # fmt: skip
+    for function in (s.reliability_bins, s.errors.cumulative_curve):
+        records = function(GAPS, P, notion=NOTION)
+        record = alone(function, 1, notion="canonical")[0]
+        assert_allclose(records[1].mass if hasattr(record, "mass") else records[1].difference,
+                        record.mass if hasattr(record, "mass") else record.difference)  # fmt: skip
     terms = s.score_decomposition(GAPS, P, notion=NOTION)
-    own = [alone(s.score_decomposition, k) for k in range(3)]
+    of_labels = [alone(s.score_decomposition, k) for k in range(3)]
     for name in ("loss", "calibration", "refinement", "sharpness", "uncertainty"):
-        expected = np.mean([getattr(one, name) for one in own])
+        expected = np.mean([getattr(record, name) for record in of_labels])
         assert getattr(terms, name) == pytest.approx(expected)
     corp = s.corp_decomposition(GAPS, P, notion=NOTION)
     assert corp.scores[0] == pytest.approx(alone(s.corp_decomposition, 0).score)
-    names = [band.event for band in s.corp_bands(MISSING[0], P, notion=NOTION, n_resamples=39)]
+    names = [
+        band.event for band in s.errors.corp_bands(MISSING[0], P, notion=NOTION, n_resamples=39)
+    ]
     assert names == ["label a", "label b", "label c"]
     for make in (s.ReliabilityDisplay, s.MurphyDisplay, s.DecisionCurveDisplay):
         options = {"band": None} if make is s.ReliabilityDisplay else {}
@@ -364,16 +376,16 @@ def test_records_and_displays_of_known_cells():
 @pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "squared_l2", "max", "ks", "kernel",
                                     "ici", "upper_bound"])  # fmt: skip
 def test_intervals_of_known_cells(metric):
-    found = s.calibration_error_interval(GAPS, P, metric=metric, notion=NOTION)
+    interval = s.calibration_error_interval(GAPS, P, metric=metric, notion=NOTION)
     parts = [
         alone(s.calibration_error_interval, k, metric=metric, notion="canonical") for k in range(3)
     ]
-    lows, highs = ([getattr(one, name) for one in parts] for name in ("low", "high"))
-    assert min(lows) <= found.low <= found.estimate <= found.high <= max(highs)
+    lows, highs = ([getattr(part, name) for part in parts] for name in ("low", "high"))
+    assert min(lows) <= interval.low <= interval.estimate <= interval.high <= max(highs)
     if metric in ("brier", "l1", "ks"):
-        assert found.low == pytest.approx(np.mean(lows))
-        assert found.high == pytest.approx(np.mean(highs))
-    assert found.conservative and "label by label" in found.method
+        assert interval.low == pytest.approx(np.mean(lows))
+        assert interval.high == pytest.approx(np.mean(highs))
+    assert interval.conservative and "label by label" in interval.method
     full = s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION)
     assert "label by label" not in full.method
     groups = np.arange(len(P)) // 5
@@ -383,8 +395,8 @@ def test_intervals_of_known_cells(metric):
     assert clustered.low <= clustered.high
     if metric == "brier":
         estimator = s.CalibrationErrorEstimator(notion=NOTION).fit(P, GAPS)
-        assert estimator.calibration_error_ == pytest.approx(found.estimate)
-        assert estimator.confidence_interval_ == pytest.approx((found.low, found.high))
+        assert estimator.calibration_error_ == pytest.approx(interval.estimate)
+        assert estimator.confidence_interval_ == pytest.approx((interval.low, interval.high))
 
 
 def test_intervals_with_missing_cells_cover():
@@ -394,19 +406,19 @@ def test_intervals_with_missing_cells_cover():
     for seed in range(40):
         y, forecast, _ = world(400, seed)
         cells = np.random.default_rng(seed).random(y.shape) < 1 / 3
-        found = s.calibration_error_interval(np.where(cells, np.nan, y), forecast, notion=NOTION)
-        covered += found.low <= truth <= found.high
+        interval = s.calibration_error_interval(np.where(cells, np.nan, y), forecast, notion=NOTION)
+        covered += interval.low <= truth <= interval.high
     assert covered >= 35
 
 
-@pytest.mark.parametrize("one", [None, s.IsotonicRecalibrator(), "beta"])
-def test_one_recalibrator_for_the_known_cells_of_each_label(one):
-    together = s.MultilabelRecalibrator(one).fit(P, GAPS, sample_weight=WEIGHT)
+@pytest.mark.parametrize("recalibrator", [None, s.IsotonicRecalibrator(), "beta"])
+def test_one_recalibrator_for_the_known_cells_of_each_label(recalibrator):
+    together = s.MultilabelRecalibrator(recalibrator).fit(P, GAPS, sample_weight=WEIGHT)
     for k in range(3):
         rows = KNOWN[:, k]
-        own = s.MultilabelRecalibrator(one)
-        own.fit(P[rows, k : k + 1], LABELS[rows, k : k + 1], sample_weight=WEIGHT[rows])
-        assert_allclose(together.predict_proba(P)[:, k], own.predict_proba(P[:, k : k + 1])[:, 0])
+        alone = s.MultilabelRecalibrator(recalibrator)
+        alone.fit(P[rows, k : k + 1], LABELS[rows, k : k + 1], sample_weight=WEIGHT[rows])
+        assert_allclose(together.predict_proba(P)[:, k], alone.predict_proba(P[:, k : k + 1])[:, 0])
     scorer = ProbaScorer(s.calibration_error, notion=NOTION)
     assert scorer(MODEL, X_NEW, GAPS) == -s.calibration_error(GAPS, P, notion=NOTION)
 
@@ -422,7 +434,7 @@ TESTS = {
     "clusters": lambda y, p, **run: s.kernel_calibration_test(
         y, p, notion=NOTION, groups=np.arange(len(y)) // 2, **run
     ),
-    "e-value": lambda y, p, **run: s.calibration_e_value(y, p, notion=NOTION, **run),
+    "e-value": lambda y, p, **run: s.significance.calibration_e_value(y, p, notion=NOTION, **run),
     "regret": lambda y, p, **run: s.decision_regret(y, p, threshold=0.4, notion=NOTION, **run),
 }
 
@@ -430,44 +442,44 @@ TESTS = {
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
 @pytest.mark.parametrize("name", TESTS)
 def test_forecasts_of_missing_cells_do_not_count(name, weight):
-    found = TESTS[name](GAPS, P, sample_weight=weight)
-    other = TESTS[name](GAPS, np.where(KNOWN, P, 0.123), sample_weight=weight)
-    assert found == other != TESTS[name](LABELS, P, sample_weight=weight)
+    outcome = TESTS[name](GAPS, P, sample_weight=weight)
+    replaced = TESTS[name](GAPS, np.where(KNOWN, P, 0.123), sample_weight=weight)
+    assert outcome == replaced != TESTS[name](LABELS, P, sample_weight=weight)
 
 
 def test_rows_of_missing_cells_do_not_count():
-    more = np.vstack([GAPS, np.full((len(P) // 2, 3), np.nan)])
+    longer = np.vstack([GAPS, np.full((len(P) // 2, 3), np.nan)])
     p = np.vstack([P, P[: len(P) // 2]])
-    found, other = TESTS["kernel"](GAPS, P), TESTS["kernel"](more, p)
-    assert found.estimate == pytest.approx(other.estimate)
-    assert found.pvalue == pytest.approx(other.pvalue, rel=1e-6)
-    assert TESTS["regret"](GAPS, P) == TESTS["regret"](more, p)
+    expected, outcome = TESTS["kernel"](GAPS, P), TESTS["kernel"](longer, p)
+    assert expected.estimate == pytest.approx(outcome.estimate)
+    assert expected.pvalue == pytest.approx(outcome.pvalue, rel=1e-6)
+    assert TESTS["regret"](GAPS, P) == TESTS["regret"](longer, p)
 
 
 def test_the_kernel_test_has_the_estimate_of_the_kernel_error():
     for weight in (None, WEIGHT):
         for notion in (NOTION, Multilabel("sum")):
             run = {"notion": notion, "sample_weight": weight}
-            found = s.kernel_calibration_test(GAPS, P, **run)
-            assert found.estimate == pytest.approx(s.kernel_calibration_error(GAPS, P, **run))
+            test = s.kernel_calibration_test(GAPS, P, **run)
+            assert test.estimate == pytest.approx(s.kernel_calibration_error(GAPS, P, **run))
     only = s.kernel_calibration_test(GAPS[:, :1], P[:, :1], notion=NOTION)
     assert only == alone(s.kernel_calibration_test, 0)
-    value = s.calibration_e_value(GAPS[:, :1], P[:, :1], notion=NOTION)
-    assert value.e_value == pytest.approx(alone(s.calibration_e_value, 0).e_value)
+    value = s.significance.calibration_e_value(GAPS[:, :1], P[:, :1], notion=NOTION)
+    assert value.e_value == pytest.approx(alone(s.significance.calibration_e_value, 0).e_value)
 
 
 def test_regrets_of_known_cells():
     x = X_NEW[:, :2]
-    found = s.decision_regret(GAPS, P, X=x, threshold=0.4, notion=NOTION)
-    own = [
+    regret = s.decision_regret(GAPS, P, X=x, threshold=0.4, notion=NOTION)
+    of_labels = [
         s.decision_regret(LABELS[rows, k], P[rows, k], X=x[rows], threshold=0.4, notion="canonical")
         for k, rows in enumerate(KNOWN.T)
     ]
     for name in ("expected_cost", "calibration", "grouping", "rest"):
         for field in ("estimate", "low", "high", "standard_error"):
-            expected = np.mean([getattr(getattr(one, name), field) for one in own])
-            assert getattr(getattr(found, name), field) == pytest.approx(expected)
-    assert found.changed == pytest.approx(np.mean([one.changed for one in own]))
+            expected = np.mean([getattr(getattr(record, name), field) for record in of_labels])
+            assert getattr(getattr(regret, name), field) == pytest.approx(expected)
+    assert regret.changed == pytest.approx(np.mean([record.changed for record in of_labels]))
 
 
 @pytest.mark.slow
@@ -500,42 +512,42 @@ def bounds(y, proba, X, **given):
     """The grouping loss, its standard error, the calibration error and the loss."""
     notion = NOTION if y.shape[1] > 1 else "canonical"  # y of one column is a label
     kind = s.GroupingLossEstimator(notion=notion, method=given.pop("method"))
-    found = kind.fit(X, y, y_proba=proba, **given)
+    estimator = kind.fit(X, y, y_proba=proba, **given)
     names = ("grouping_loss_", "standard_error_", "calibration_error_", "expected_loss_")
-    return np.array([getattr(found, name) for name in names])
+    return np.array([getattr(estimator, name) for name in names])
 
 
 @pytest.mark.filterwarnings("ignore:The regions hold")  # 250 samples
 @pytest.mark.parametrize("method", ["auto", "partition", "risk", "regions"])
-@pytest.mark.parametrize("rest", [[1, 2], [0, 2]])
-def test_grouping_loss_of_known_cells(method, rest):
+@pytest.mark.parametrize("complete", [[1, 2], [0, 2]])
+def test_grouping_loss_of_known_cells(method, complete):
     """The first label has gaps, and its seed is the same alone; the others have none."""
-    first = ({0, 1, 2} - set(rest)).pop()
+    first = ({0, 1, 2} - set(complete)).pop()
     rows = KNOWN[:, first]
-    y = np.column_stack([GAPS[:, first], LABELS[:, rest]])
+    y = np.column_stack([GAPS[:, first], LABELS[:, complete]])
     proba, options = (
-        P[:, [first, *rest]],
+        P[:, [first, *complete]],
         {"method": "partition" if method == "regions" else method},
     )
     row = {"sample_weight": WEIGHT, "groups": np.arange(len(P)) // 2 if method == "risk" else None}
     row["regions"] = X_NEW[:, 0] > 0 if method == "regions" else None
 
     def of(y, proba, rows=slice(None)):
-        given = {name: None if one is None else one[rows] for name, one in row.items()}
-        return bounds(y[rows], proba[rows], X_NEW[rows], **given, **options)
+        arrays = {name: None if known is None else known[rows] for name, known in row.items()}
+        return bounds(y[rows], proba[rows], X_NEW[rows], **arrays, **options)
 
-    full = np.column_stack([LABELS[:, first], LABELS[:, rest]])
-    one, whole = of(full[:, :1], proba[:, :1], rows), of(full[:, :1], proba[:, :1])
-    assert_allclose(3 * (of(y, proba) - of(full, proba)), one - whole, atol=1e-12)
-    assert np.abs(one - whole).max() > 1e-6
+    full = np.column_stack([LABELS[:, first], LABELS[:, complete]])
+    known, whole = of(full[:, :1], proba[:, :1], rows), of(full[:, :1], proba[:, :1])
+    assert_allclose(3 * (of(y, proba) - of(full, proba)), known - whole, atol=1e-12)
+    assert np.abs(known - whole).max() > 1e-6
 
 
 def test_parts_of_the_loss_of_known_cells():
     terms = s.DecompositionDisplay.from_predictions(GAPS, P, X_NEW, notion=NOTION).terms[0]
     losses = [np.mean((P[KNOWN[:, k], k] - LABELS[KNOWN[:, k], k]) ** 2) for k in range(3)]
     assert terms.loss == pytest.approx(np.mean(losses))
-    found = s.CalibrationErrorEstimator(notion=NOTION).fit(P, GAPS)
-    assert terms.calibration.estimate == pytest.approx(found.calibration_error_)
+    estimator = s.CalibrationErrorEstimator(notion=NOTION).fit(P, GAPS)
+    assert terms.calibration.estimate == pytest.approx(estimator.calibration_error_)
     kind = s.GroupingLossEstimator(notion=NOTION, n_permutations=0)
     grouping = kind.fit(X_NEW, GAPS, y_proba=P)
     assert terms.grouping.estimate == pytest.approx(grouping.grouping_loss_)

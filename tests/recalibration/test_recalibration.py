@@ -19,30 +19,54 @@ from sklearn.metrics import confusion_matrix
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap, fit_bias_corrected
-from skcalib.links._base import log_forecast, minimise_convex
+from skcalib.links.logits import log_forecast
+from skcalib.links.newton import minimise_convex
 from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS
-from skcalib.recalibration.temperature import _lowest
+from skcalib.recalibration.temperature import lowest_inverse_temperature
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
-VARIANTS = [s.TemperatureScaling(loss="brier"), s.EnsembleTemperatureScaling(loss="log")]
+VARIANTS = [
+    s.TemperatureScaling(loss="brier"),
+    s.recalibration.EnsembleTemperatureScaling(loss="log"),
+]
 VARIANTS += [s.InterceptRecalibrator(loss="brier"), s.PlattScaling(smooth_targets=True)]
 VARIANTS += [s.BetaCalibration(parameters="am"), s.BetaCalibration(parameters="ab", loss="brier")]
 VARIANTS += [s.VectorScaling(), s.VectorScaling(shrinkage=0, loss="brier")]
-VARIANTS += [s.DiagonalOrderPreserving(variant="pieces"), s.IsotonicRecalibrator(centered=True)]
-VARIANTS += [s.IsotonicRecalibrator(strict=True), s.KernelRecalibrator(bandwidth=0.05)]
+VARIANTS += [
+    s.recalibration.DiagonalOrderPreserving(variant="pieces"),
+    s.IsotonicRecalibrator(centered=True),
+]
+VARIANTS += [
+    s.IsotonicRecalibrator(strict=True),
+    s.recalibration.KernelRecalibrator(bandwidth=0.05),
+]
 VARIANTS += [s.HistogramBinning(n_bins=5, strategy="uniform")]
-SLOW = s.StackedRecalibrator, s.GroupRecalibrator, s.KernelRecalibrator, s.ModelAverageScaling
+SLOW = (
+    s.StackedRecalibrator,
+    s.GroupRecalibrator,
+    s.recalibration.KernelRecalibrator,
+    s.recalibration.ModelAverageScaling,
+)
 EVERY = [*(quick(kind) for kind in RECALIBRATORS if kind not in SLOW), *VARIANTS]
 EVERY = [pytest.param(r, id=f"{i}-{type(r).__name__}") for i, r in enumerate(EVERY)]
 #: Maps that contain the identity, for two classes; one against the rest loses it beyond them.
-WITH_IDENTITY = [s.TemperatureScaling, s.EnsembleTemperatureScaling, s.InterceptRecalibrator]
-WITH_IDENTITY += [s.LabelNoiseScaling, s.PlattScaling, s.BetaCalibration, s.QuadraticScaling]
-WITH_IDENTITY += [s.VectorScaling, s.MatrixScaling, s.DirichletCalibration]
-WITH_IDENTITY += [s.DiagonalOrderPreserving]
+WITH_IDENTITY = [
+    s.TemperatureScaling,
+    s.recalibration.EnsembleTemperatureScaling,
+    s.InterceptRecalibrator,
+]
+WITH_IDENTITY += [
+    s.recalibration.LabelNoiseScaling,
+    s.PlattScaling,
+    s.BetaCalibration,
+    s.recalibration.QuadraticScaling,
+]
+WITH_IDENTITY += [s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration]
+WITH_IDENTITY += [s.recalibration.DiagonalOrderPreserving]
 UNCHANGED = s.IdentityRecalibrator, s.LabelShiftRecalibrator  # `fit` with labels gives the identity
 every = pytest.mark.parametrize("recalibrator", EVERY)
 sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -50,11 +74,11 @@ sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
 
 def draw(n_samples, n_classes, *, seed=0, temper=0.6):
     """Over-confident forecasts inside the simplex, labels of every class."""
-    data = make_tempered_simplex(n_samples, n_classes, score_temperature=temper, random_state=seed)
-    y = data.y.copy()
+    world = make_tempered_simplex(n_samples, n_classes, score_temperature=temper, random_state=seed)
+    y = world.y.copy()
     y[:n_classes] = np.arange(n_classes)
-    assert data.y_proba.min() > 0 and len(np.unique(y)) == n_classes
-    return data.y_proba, y
+    assert world.y_proba.min() > 0 and len(np.unique(y)) == n_classes
+    return world.y_proba, y
 
 
 def spread(n_classes, n_samples=200, seed=1):
@@ -67,9 +91,9 @@ def spread(n_classes, n_samples=200, seed=1):
     return np.vstack([rows, near, np.eye(n_classes), np.full((1, n_classes), 1 / n_classes), tied])
 
 
-def assert_almost_all_close(found, expected):
+def assert_almost_all_close(mapped, expected):
     """Rounding may carry a forecast over the edge of a bin, and an optimum is a tolerance wide."""
-    assert np.mean(np.abs(found - expected).max(axis=1) < 2e-3) > 0.9
+    assert np.mean(np.abs(mapped - expected).max(axis=1) < 2e-3) > 0.9
 
 
 def mean_loss(score, P, y, weight=None):
@@ -104,7 +128,10 @@ def test_golden_data():
         assert s.TemperatureScaling().fit(P, y).temperature_ == pytest.approx(log, rel=1e-9)
         scaling = s.TemperatureScaling(loss="brier").fit(P, y)
         assert scaling.temperature_ == pytest.approx(brier, rel=1e-6)
-        ensembles = (s.EnsembleTemperatureScaling(loss=loss).fit(P, y) for loss in ("brier", "log"))
+        ensembles = (
+            s.recalibration.EnsembleTemperatureScaling(loss=loss).fit(P, y)
+            for loss in ("brier", "log")
+        )
         losses = [ensemble.loss_after_ for ensemble in ensembles]
         assert losses == pytest.approx([factor * squared, log_of_ensemble], abs=1e-8)
     y, P = golden_input("bin500")
@@ -119,7 +146,7 @@ def test_ensemble_weights_are_optimal(loss, n_classes):
     """Against a grid over the simplex of weights, at the temperature that was found."""
     P, y = draw(300, n_classes, seed=4)
     P = 0.5 * P + 0.5 * np.roll(P, 1, axis=0)  # noise: the uniform distribution gets weight
-    scaling = s.EnsembleTemperatureScaling(loss=loss).fit(P, y)
+    scaling = s.recalibration.EnsembleTemperatureScaling(loss=loss).fit(P, y)
     tempered = softmax(np.log(P) / scaling.temperature_, axis=1)
     grid = [(a, b, 1 - a - b) for a in np.linspace(0, 1, 41) for b in np.linspace(0, 1 - a, 41)]
     values = [mean_loss(SCORES[loss], a * tempered + b * P + c / n_classes, y) for a, b, c in grid]
@@ -137,7 +164,7 @@ def test_maps_of_one_logit_are_logistic_regressions(weighted):
     z = logit(P[:, 1])
     for recalibrator, features, intercept in (
         (s.PlattScaling(), z[:, None], True),
-        (s.QuadraticScaling(), np.column_stack([z, z**2]), True),
+        (s.recalibration.QuadraticScaling(), np.column_stack([z, z**2]), True),
         (s.BetaCalibration(), np.log(P[:, ::-1]) * [1, -1], True),
         (s.BetaCalibration(parameters="ab"), np.log(2 * P[:, ::-1]) * [1, -1], False),
         (s.BetaCalibration(parameters="am"), z[:, None], True),
@@ -146,14 +173,14 @@ def test_maps_of_one_logit_are_logistic_regressions(weighted):
         model.fit(features, y, weight)
         fitted = recalibrator.fit(P, y, weight)
         coef = np.ravel(fitted.coef_)[: features.shape[1]]
-        assert model.coef_.min() > 0 or isinstance(recalibrator, s.QuadraticScaling)
+        assert model.coef_.min() > 0 or isinstance(recalibrator, s.recalibration.QuadraticScaling)
         np.testing.assert_allclose(coef, model.coef_[0], atol=1e-5)
-        found, expected = fitted.intercept_, model.intercept_
+        values, expected = fitted.intercept_, model.intercept_
         if not intercept:  # the features are logarithms of twice the forecasts
             expected = np.log(2) * (coef[0] - coef[1])
             half = fitted.predict_proba(np.array([[0.5, 0.5]]))
             np.testing.assert_allclose(half, 0.5, atol=1e-12)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(values, expected, atol=1e-5)
         p = fitted.predict_proba(P)[:, 1]
         np.testing.assert_allclose(p, model.predict_proba(features)[:, 1], atol=1e-6)
 
@@ -163,7 +190,7 @@ def test_a_temperature_with_biases_of_two_classes_is_logistic_regression():
     P, y = draw(400, 2)
     z = logit(P[:, 1:])
     model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z, y)
-    fitted = s.BiasCorrectedTemperatureScaling().fit(P, y)
+    fitted = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y)
     assert 1 / fitted.temperature_ == pytest.approx(model.coef_[0, 0], rel=1e-3)
     assert np.diff(fitted.intercept_) == pytest.approx(model.intercept_, abs=1e-3)
     np.testing.assert_allclose(fitted.predict_proba(P), model.predict_proba(z), atol=1e-3)
@@ -173,18 +200,18 @@ def test_biases_come_where_the_classes_ask_for_them():
     """Constant forecasts keep the frequencies; those of several classes are shrunken."""
     P, bias = np.random.default_rng(0).dirichlet(np.ones(4), 5000), np.array([1, -0.5, -0.5, 0])
     y = labels_from(softmax(np.log(P) + bias, axis=1), np.random.default_rng(1))
-    found = s.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
-    np.testing.assert_allclose(found - found.mean(), bias - bias.mean(), atol=0.12)
+    intercept = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
+    np.testing.assert_allclose(intercept - intercept.mean(), bias - bias.mean(), atol=0.12)
     for n_classes in (2, 4):
         y = np.repeat(np.arange(n_classes), np.arange(1, n_classes + 1) * 100)
         P = np.full((len(y), n_classes), 1 / n_classes)
-        rows = s.BiasCorrectedTemperatureScaling().fit(P, y).predict_proba(P)
+        rows = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).predict_proba(P)
         np.testing.assert_allclose(rows, rows[:1] + 0 * rows, rtol=1e-12)
         np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
     for excess, pvalue in ((20, 0.018), (22, 0.008)):  # Pearson's chi-square with 2 degrees
         P, y = np.full((300, 3), 1 / 3), np.repeat(range(3), [100 + excess, 100 - excess, 100])
-        found = s.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
-        assert (np.ptp(found) > 0) == (pvalue < 0.01)
+        intercept = s.recalibration.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
+        assert (np.ptp(intercept) > 0) == (pvalue < 0.01)
 
 
 def test_beta_keeps_its_slopes_from_falling_below_zero():
@@ -200,12 +227,12 @@ def test_one_against_the_rest_is_divided_by_the_sum():
     P, y = draw(500, 3)
     fitted = s.PlattScaling().fit(P, y)
     maps = [s.PlattScaling().fit(P[:, k], y == k) for k in range(3)]
-    np.testing.assert_allclose([one.coef_[0] for one in maps], fitted.coef_, rtol=1e-6)
-    p = np.stack([one.predict_proba(P[:, k])[:, 1] for k, one in enumerate(maps)], axis=1)
+    np.testing.assert_allclose([platt.coef_[0] for platt in maps], fitted.coef_, rtol=1e-6)
+    p = np.stack([platt.predict_proba(P[:, k])[:, 1] for k, platt in enumerate(maps)], axis=1)
     np.testing.assert_allclose(fitted.predict_proba(P), p / p.sum(axis=1, keepdims=True), rtol=1e-6)
 
 
-@pytest.mark.parametrize("cls", [s.MatrixScaling, s.DirichletCalibration])
+@pytest.mark.parametrize("cls", [s.recalibration.MatrixScaling, s.DirichletCalibration])
 def test_matrix_scaling_without_shrinkage_is_multinomial_regression(cls):
     P, y = draw(600, 3, seed=5)
     fitted = cls(shrinkage=0, max_iter=5000, tol=1e-9).fit(P, y)
@@ -233,22 +260,22 @@ def test_the_loss_falls_where_the_map_contains_the_identity(cls, loss):
         assert fitted.loss_after_ == pytest.approx(after, rel=1e-9)
         assert fitted.loss_before_ == pytest.approx(mean_loss(score, P, y), rel=1e-9)
         if n_classes == 2 and not hasattr(fitted, "shrinkage"):  # the others minimise other losses
-            others = (cls(loss=one).fit(P, y).predict_proba(P) for one in SCORES if one != loss)
+            others = (cls(loss=name).fit(P, y).predict_proba(P) for name in SCORES if name != loss)
             assert fitted.loss_after_ < min(mean_loss(score, Q, y) for Q in others)
 
 
-@pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling])
+@pytest.mark.parametrize("cls", [s.VectorScaling, s.recalibration.MatrixScaling])
 def test_shrinkage_goes_from_temperature_scaling_to_the_whole_map(cls):
     P, y = draw(300, 4, seed=1)
     temperature = s.TemperatureScaling().fit(P, y)
-    fits = [cls(shrinkage=one).fit(P, y) for one in (np.inf, 1e6, 100, 1, 0)]
+    fits = [cls(shrinkage=strength).fit(P, y) for strength in (np.inf, 1e6, 100, 1, 0)]
     assert fits[0].n_iter_ > 0 and fits[0].preserves_order_ and fits[0].injective_
     np.testing.assert_allclose(fits[0].predict_proba(P), temperature.predict_proba(P), atol=1e-12)
     np.testing.assert_allclose(fits[1].predict_proba(P), temperature.predict_proba(P), atol=1e-3)
     losses = [fit.loss_after_ for fit in fits]
     assert losses == sorted(losses, reverse=True) and losses[0] > losses[-1] + 1e-3
     off_diagonal = [np.abs(np.diff(np.ravel(fit.coef_))).max() for fit in fits[:2]]
-    assert cls is s.MatrixScaling or off_diagonal[0] == 0
+    assert cls is s.recalibration.MatrixScaling or off_diagonal[0] == 0
 
 
 def test_dirichlet_shrinks_all_but_the_diagonal():
@@ -275,8 +302,8 @@ def test_auto_shrinkage_is_weak_where_classes_are_biased():
     y = labels_from(biased, np.random.default_rng(1))
     fitted = s.VectorScaling().fit(P, y)
     assert fitted.shrinkage_ <= 100
-    found = fitted.intercept_ - fitted.intercept_.mean()
-    np.testing.assert_allclose(found, [1, -1, 0, 0], atol=0.35)
+    centred = fitted.intercept_ - fitted.intercept_.mean()
+    np.testing.assert_allclose(centred, [1, -1, 0, 0], atol=0.35)
     assert s.VectorScaling().fit(P[:8], y[:8]).shrinkage_ == np.inf  # too few to choose
 
 
@@ -286,7 +313,7 @@ def test_diag_is_never_above_temperature_in_training(variant, loss):
     for seed in range(6):
         n_classes = 2 + seed % 4
         P, y = draw(60 + 40 * seed, n_classes, seed=seed, temper=[0.5, 1.5][seed % 2])
-        diag = s.DiagonalOrderPreserving(variant=variant, loss=loss).fit(P, y)
+        diag = s.recalibration.DiagonalOrderPreserving(variant=variant, loss=loss).fit(P, y)
         assert diag.loss_after_ <= s.TemperatureScaling(loss=loss).fit(P, y).loss_after_ + 1e-12
         new = spread(n_classes)
         assert np.array_equal(diag.predict(new), new.argmax(axis=1))
@@ -300,7 +327,7 @@ def test_diag_learns_what_a_temperature_cannot(variant):
     z = np.log(P)
     Q = softmax(np.where(z < -1.5, 0.1 * (z + 1.5), 2 * (z + 1.5)), axis=1)
     y = labels_from(Q, rng)
-    diag = s.DiagonalOrderPreserving(variant=variant).fit(P, y)
+    diag = s.recalibration.DiagonalOrderPreserving(variant=variant).fit(P, y)
     temperature = s.TemperatureScaling().fit(P, y)
     divergence = [np.mean(LogLoss().divergence(Q, r.predict_proba(P))) for r in (diag, temperature)]
     assert divergence[0] < 0.2 * divergence[1]
@@ -315,19 +342,19 @@ def test_isotonic_maps():
     everywhere = np.append(p, grid)
     for weight in (None, np.random.default_rng(0).uniform(0.5, 2, 300)):
         expected = IsotonicRegression(out_of_bounds="clip").fit(p, y, weight).predict(everywhere)
-        found = s.IsotonicRecalibrator().fit(P, y, weight).predict_proba(everywhere)[:, 1]
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        mapped = s.IsotonicRecalibrator().fit(P, y, weight).predict_proba(everywhere)[:, 1]
+        np.testing.assert_allclose(mapped, expected, atol=1e-12)
     centered = s.IsotonicRecalibrator(centered=True).fit(P, y)
     strict = s.IsotonicRecalibrator(strict=True).fit(P, y)
     curve = IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(p)
     for level in np.unique(curve):
         centre = p[curve == level].mean()
         assert centered.predict_proba([centre])[0, 1] == pytest.approx(level, abs=1e-12)
-    plain, found = (one.predict_proba(grid)[:, 1] for one in (centered, strict))
+    plain, mapped = (isotonic.predict_proba(grid)[:, 1] for isotonic in (centered, strict))
     assert (np.diff(plain) >= 0).all() and not centered.injective_
-    assert (np.diff(found) > 0).all() and strict.injective_
-    assert found[0] == 0 and found[-1] == 1 and found[1] > 0 and found[-2] < 1
-    np.testing.assert_allclose(found, plain, atol=1.01 / 301)
+    assert (np.diff(mapped) > 0).all() and strict.injective_
+    assert mapped[0] == 0 and mapped[-1] == 1 and mapped[1] > 0 and mapped[-2] < 1
+    np.testing.assert_allclose(mapped, plain, atol=1.01 / 301)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -348,11 +375,13 @@ def test_histogram_binning_is_the_equation_of_f24(strategy, weighted):
 
 def test_label_frequency_by_counts():
     P, y = draw(200, 3)
-    fitted = s.LabelFrequency().fit(P, y)
+    fitted = s.recalibration.LabelFrequency().fit(P, y)
     frequencies = confusion_matrix(P.argmax(axis=1), y, normalize="true")
     np.testing.assert_allclose(fitted.frequencies_, frequencies, atol=1e-12)
     np.testing.assert_allclose(fitted.predict_proba(np.eye(3)), frequencies)
-    lone = s.LabelFrequency(labels=[0, 1, 2]).fit([[0.8, 0.1, 0.1], [0.6, 0.4, 0]], [0, 1])
+    lone = s.recalibration.LabelFrequency(labels=[0, 1, 2]).fit(
+        [[0.8, 0.1, 0.1], [0.6, 0.4, 0]], [0, 1]
+    )
     np.testing.assert_array_equal(lone.frequencies_, np.tile([0.5, 0.5, 0], (3, 1)))
     assert not lone.preserves_argmax_
 
@@ -370,13 +399,13 @@ def test_what_is_declared_may_depend_on_the_data():
     assert s.VectorScaling(shrinkage=10).fit(P, y).injective_
     P, y = draw(300, 3)
     assert not s.IsotonicRecalibrator(strict=True).fit(P, y).injective_
-    assert s.DiagonalOrderPreserving(variant="pieces").fit(P, y).preserves_order_
+    assert s.recalibration.DiagonalOrderPreserving(variant="pieces").fit(P, y).preserves_order_
     rng = np.random.default_rng(0)
     P = rng.dirichlet(np.ones(3), 3000)
     y = labels_from(softmax(np.log(P) * [1.0, 1.0, -1.0], axis=1), rng)  # slopes of both signs
     fitted = s.VectorScaling(shrinkage=0).fit(P, y)
     assert fitted.coef_[0] > 0 > fitted.coef_[2] and not fitted.injective_
-    assert not s.MatrixScaling(shrinkage=0.1).fit(P, y).injective_
+    assert not s.recalibration.MatrixScaling(shrinkage=0.1).fit(P, y).injective_
 
 
 @every
@@ -388,8 +417,8 @@ def test_the_order_of_classes_does_not_matter(recalibrator):
     turned.fit(P[:, order], names[y])
     assert list(turned.classes_) == ["oak", "ash", "birch"]
     assert turned.get_feature_names_out()[2].endswith("_birch")
-    found = turned.predict_proba(P[:, order])
-    np.testing.assert_allclose(found, plain.predict_proba(P)[:, order], atol=2e-3)
+    mapped = turned.predict_proba(P[:, order])
+    np.testing.assert_allclose(mapped, plain.predict_proba(P)[:, order], atol=2e-3)
 
 
 @every
@@ -427,10 +456,19 @@ def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
 
 #: Beside those of which scikit-learn's checks say it.
 REPEATED = [s.TemperatureScaling(loss="brier"), s.PlattScaling(), s.VectorScaling(shrinkage=0)]
-REPEATED += [s.PlattScaling(smooth_targets=True), s.QuadraticScaling(loss="spherical")]
-REPEATED += [s.MatrixScaling(shrinkage=0, max_iter=3000), s.IsotonicRecalibrator(centered=True)]
-REPEATED += [s.HistogramBinning(n_bins=4, strategy="uniform"), s.KernelRecalibrator(bandwidth=0.05)]
-REPEATED += [s.BiasCorrectedTemperatureScaling()]
+REPEATED += [
+    s.PlattScaling(smooth_targets=True),
+    s.recalibration.QuadraticScaling(loss="spherical"),
+]
+REPEATED += [
+    s.recalibration.MatrixScaling(shrinkage=0, max_iter=3000),
+    s.IsotonicRecalibrator(centered=True),
+]
+REPEATED += [
+    s.HistogramBinning(n_bins=4, strategy="uniform"),
+    s.recalibration.KernelRecalibrator(bandwidth=0.05),
+]
+REPEATED += [s.recalibration.BiasCorrectedTemperatureScaling()]
 
 
 @pytest.mark.parametrize("recalibrator", REPEATED, ids=lambda r: type(r).__name__)
@@ -482,18 +520,18 @@ def test_the_lowest_of_many_optima_between_the_nodes_of_a_grid(period, phase, ce
         values = (t - centre) ** 2 + np.sin(period * t + phase)
         return values, 2 * (t - centre) + period * np.cos(period * t + phase)
 
-    found, n_betas = _lowest(losses, 1e-4, 1e4)
+    best, n_betas = lowest_inverse_temperature(losses, 1e-4, 1e4)
     dense = losses(np.geomspace(1e-4, 1e4, 200_001))[0]
-    assert losses(found)[0] == pytest.approx(dense.min(), abs=1e-6) and 2 * 41 < n_betas < 3 * 41
+    assert losses(best)[0] == pytest.approx(dense.min(), abs=1e-6) and 2 * 41 < n_betas < 3 * 41
 
 
 @pytest.mark.parametrize(("n_classes", "most"), [(2, 5), (3, 4), (10, 3)])
 def test_newtons_steps_of_a_temperature_with_biases(n_classes, most):
     """A wrong Hessian needs twice as many, and ends at the same place."""
-    data = make_tempered_simplex(400, n_classes, score_temperature=0.5, random_state=0)
-    logits = np.log(data.y_proba) + np.eye(n_classes)[0]
-    found = fit_bias_corrected(logits, data.y, np.ones(400))
-    assert found.converged and found.n_iter <= most and np.ptp(found.theta[1:]) > 0.1
+    world = make_tempered_simplex(400, n_classes, score_temperature=0.5, random_state=0)
+    logits = np.log(world.y_proba) + np.eye(n_classes)[0]
+    fit = fit_bias_corrected(logits, world.y, np.ones(400))
+    assert fit.converged and fit.n_iter <= most and np.ptp(fit.theta[1:]) > 0.1
 
 
 def test_halley_at_the_optimum_ends_at_once():
@@ -522,15 +560,19 @@ def test_labels_without_any_relation_to_the_scores():
     P, y = np.repeat(separable(3)[0], 3, axis=0), np.tile(np.arange(3), 120)
     with pytest.warns(ConvergenceWarning, match="do not follow"):
         s.TemperatureScaling().fit(P, y)
-    ensemble = s.EnsembleTemperatureScaling().fit(P, y)
+    ensemble = s.recalibration.EnsembleTemperatureScaling().fit(P, y)
     assert not ensemble.injective_ or ensemble.weights_[2] < 1 - 1e-9
     # affine maps have an interior optimum: nothing to warn of
-    affine = [kind(shrinkage=1).fit(P, y) for kind in (s.VectorScaling, s.MatrixScaling)]
+    affine = [
+        kind(shrinkage=1).fit(P, y) for kind in (s.VectorScaling, s.recalibration.MatrixScaling)
+    ]
     for fitted in (ensemble, *affine):
         np.testing.assert_allclose(fitted.predict_proba(P), 1 / 3, atol=1e-3)
 
 
-@pytest.mark.parametrize("cls", [s.PlattScaling, s.BetaCalibration, s.QuadraticScaling])
+@pytest.mark.parametrize(
+    "cls", [s.PlattScaling, s.BetaCalibration, s.recalibration.QuadraticScaling]
+)
 @pytest.mark.parametrize("loss", SCORES)
 def test_perfect_separation_of_maps_of_one_logit(cls, loss):
     p = np.linspace(0.1, 0.9, 40)
@@ -551,7 +593,7 @@ def test_what_is_separable():
     p = np.linspace(0.05, 0.95, 61)
     y = (np.abs(p - 0.5) < 0.2).astype(int)
     with pytest.warns(ConvergenceWarning, match="separable"):
-        s.QuadraticScaling().fit(p, y)
+        s.recalibration.QuadraticScaling().fit(p, y)
     s.PlattScaling().fit(p, y)
     s.BetaCalibration().fit(p, y)
 
@@ -583,7 +625,9 @@ def test_labels_that_overlap_are_not_called_separable(scale):
         CubicScaling(input="logits").fit(z[:, None], (z > 0).astype(int))
 
 
-@pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling, s.DirichletCalibration])
+@pytest.mark.parametrize(
+    "cls", [s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration]
+)
 def test_perfect_separation_of_affine_maps(cls):
     P = separable(3)[0]
     y = (np.log(P) + [0.5, 0.0, -0.5]).argmax(axis=1)  # separable, but not by a temperature
@@ -601,13 +645,13 @@ def test_separation_of_diag_one_class_and_one_sample():
     for variant in ("network", "pieces"):
         P, y = separable(3)
         with pytest.warns(ConvergenceWarning, match="separable"):
-            fitted = s.DiagonalOrderPreserving(variant=variant).fit(P, y)
+            fitted = s.recalibration.DiagonalOrderPreserving(variant=variant).fit(P, y)
         assert np.isfinite(fitted.predict_proba(P)).all()
-    for cls in (s.PlattScaling, s.BetaCalibration, s.QuadraticScaling):
+    for cls in (s.PlattScaling, s.BetaCalibration, s.recalibration.QuadraticScaling):
         with pytest.warns(ConvergenceWarning, match="or all the same"):
             cls().fit([0.2, 0.3, 0.9], [1, 1, 1])
     with pytest.raises(ValueError, match="At least 2 samples"):
-        s.KernelRecalibrator().fit([0.3], [1])
+        s.recalibration.KernelRecalibrator().fit([0.3], [1])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -640,11 +684,11 @@ def test_a_shift_gives_each_class_its_frequency_and_inverts_undersampling():
 
 
 def test_a_shrunken_shift_ignores_noise_and_keeps_a_clear_shift():
-    data = make_tempered_simplex(100, 5, score_temperature=0.9, random_state=0)
-    P, y = data.posterior, data.y
+    world = make_tempered_simplex(100, 5, score_temperature=0.9, random_state=0)
+    P, y = world.posterior, world.y
     shifted = P * [8, 1, 1, 1, 0.5] / (P * [8, 1, 1, 1, 0.5]).sum(axis=1, keepdims=True)
     free, shrunk = s.InterceptRecalibrator(), s.InterceptRecalibrator(shrinkage="auto")
-    small, large = (one.fit(P, y).intercept_.std() for one in (shrunk, free))
+    small, large = (scaling.fit(P, y).intercept_.std() for scaling in (shrunk, free))
     assert small < 0.5 * large
     assert shrunk.fit(shifted, y).intercept_.std() > 0.7 * free.fit(shifted, y).intercept_.std()
     one_class = [0] * 20
@@ -657,8 +701,8 @@ def test_the_limit_of_detection():
     P = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
     scaling = s.TemperatureScaling().fit(P, [1, 0, 1, 0])
     assert scaling.detection_limit_ == 0.02
-    more = np.vstack([P, [[1e-9, 1 - 1e-9]]])  # a sample of weight zero is not there
-    scaling.fit(more, [1, 0, 1, 0, 1], [1, 1, 1, 1, 0])
+    longer = np.vstack([P, [[1e-9, 1 - 1e-9]]])  # a sample of weight zero is not there
+    scaling.fit(longer, [1, 0, 1, 0, 1], [1, 1, 1, 1, 0])
     assert scaling.detection_limit_ == 0.02
     expected = softmax(np.log([[0.02, 1.0]]) / scaling.temperature_, axis=1)
     np.testing.assert_allclose(scaling.predict_proba([[0.0, 1.0]]), expected)
@@ -678,9 +722,9 @@ def test_logarithms_beyond_single_precision_are_compressed():
 
 def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
     """Logits of -700, here of pure noise, among forecasts that need no map."""
-    data = make_tempered_simplex(2000, 3, random_state=0)
-    P = np.vstack([data.posterior, np.eye(3)[data.y[:200]] * (1 - 2e-300) + 1e-300])
-    y = np.append(data.y, np.append(data.y[:190], (data.y[190:200] + 1) % 3))  # 5 % are wrong
+    world = make_tempered_simplex(2000, 3, random_state=0)
+    P = np.vstack([world.posterior, np.eye(3)[world.y[:200]] * (1 - 2e-300) + 1e-300])
+    y = np.append(world.y, np.append(world.y[:190], (world.y[190:200] + 1) % 3))  # 5 % are wrong
     before = optimal_inverse_temperature(np.log(P), y, np.ones(len(y)))[0]
     assert s.TemperatureScaling().fit(P, y).temperature_ < 0.4 / before
     logits = s.TemperatureScaling(input="logits").fit(np.log(P), y)
@@ -751,7 +795,7 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
     np.testing.assert_array_equal(proba, before)
 
 
-@pytest.mark.parametrize("kind", [s.VectorScaling, s.BiasCorrectedTemperatureScaling])
+@pytest.mark.parametrize("kind", [s.VectorScaling, s.recalibration.BiasCorrectedTemperatureScaling])
 def test_slow_fits_are_announced(kind, multiclass, monkeypatch):
     y, proba = multiclass
     expected = kind().fit(proba, y).predict_proba(proba)
@@ -763,19 +807,23 @@ def test_slow_fits_are_announced(kind, multiclass, monkeypatch):
     np.testing.assert_array_equal(fitted.predict_proba(proba), expected)
 
 
-@pytest.mark.parametrize("kind", [s.VectorScaling, s.MatrixScaling, s.DirichletCalibration])
+@pytest.mark.parametrize(
+    "kind", [s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration]
+)
 @pytest.mark.parametrize(("shrinkage", "temperature"), [("auto", 0.5), (3.0, 1.5), (0.0, 0.7)])
 def test_affine_maps_by_newton_and_by_quasi_newton_agree(kind, shrinkage, temperature, monkeypatch):
     """The coefficients without the part that has no effect, and the losses agree."""
-    data = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
-    newton = kind(shrinkage=shrinkage).fit(data.y_proba, data.y)
+    world = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
+    newton = kind(shrinkage=shrinkage).fit(world.y_proba, world.y)
     monkeypatch.setattr(scaling, "_MOST_PARAMETERS", 0)
-    other = kind(shrinkage=newton.shrinkage_, max_iter=5000, tol=1e-9).fit(data.y_proba, data.y)
-    assert newton.n_iter_ < other.n_iter_ or np.isinf(newton.shrinkage_)
-    proba = newton.predict_proba(data.y_proba)
-    np.testing.assert_allclose(proba, other.predict_proba(data.y_proba), atol=1e-5)
-    assert newton.shrinkage_ == 0 or newton.coef_ == pytest.approx(other.coef_, abs=1e-4)
-    assert abs(newton.loss_after_ - other.loss_after_) < 1e-7
+    quasi_newton = kind(shrinkage=newton.shrinkage_, max_iter=5000, tol=1e-9).fit(
+        world.y_proba, world.y
+    )
+    assert newton.n_iter_ < quasi_newton.n_iter_ or np.isinf(newton.shrinkage_)
+    proba = newton.predict_proba(world.y_proba)
+    np.testing.assert_allclose(proba, quasi_newton.predict_proba(world.y_proba), atol=1e-5)
+    assert newton.shrinkage_ == 0 or newton.coef_ == pytest.approx(quasi_newton.coef_, abs=1e-4)
+    assert abs(newton.loss_after_ - quasi_newton.loss_after_) < 1e-7
 
 
 @pytest.mark.parametrize("near", [1.2, 1.0005])
@@ -797,8 +845,8 @@ def test_a_fit_that_did_not_converge_ends_where_it_stopped():
     def slopes(x, _):
         return np.sinh(x), np.diag(np.cosh(x))
 
-    found = minimise_convex(value, slopes, np.array([3.0]), max_values=1)
-    assert not found.converged and found.refined == found.parameters == 3
+    minimum = minimise_convex(value, slopes, np.array([3.0]), max_values=1)
+    assert not minimum.converged and minimum.refined == minimum.parameters == 3
     assert minimise_convex(value, slopes, np.array([3.0])).refined == pytest.approx(0, abs=1e-9)
     # A value that rounding keeps from falling has reached its minimum.
     flat = minimise_convex(lambda x: (1.0, None), slopes, np.array([3.0]))
@@ -816,13 +864,13 @@ def test_vector_scaling_of_a_rare_class_is_injective(rare):
     assert fitted.injective_ and fitted.intercept_.min() < -fitted.coef_.max()
 
 
-@pytest.mark.parametrize(("shrinkage", "kept"), [("auto", True), (1.0, False)])
-def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, kept):
+@pytest.mark.parametrize(("shrinkage", "in_order"), [("auto", True), (1.0, False)])
+def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, in_order):
     """An infinite one where the order is kept: other maps can leave it."""
     proba = np.random.default_rng(0).dirichlet(np.full(3, 0.5), 300)
     vector = s.VectorScaling(shrinkage=shrinkage)
     with pytest.warns(ConvergenceWarning, match="separable by the scores"):
-        assert vector.fit(proba, proba.argmax(axis=1)).preserves_order_ == kept
+        assert vector.fit(proba, proba.argmax(axis=1)).preserves_order_ == in_order
     stated = pytest.warns(ConvergenceWarning, match="do not follow")
-    with stated if kept else nullcontext():
-        assert vector.fit(proba, proba.argmin(axis=1)).preserves_order_ == kept
+    with stated if in_order else nullcontext():
+        assert vector.fit(proba, proba.argmin(axis=1)).preserves_order_ == in_order

@@ -15,10 +15,10 @@ HIGH = [3 / 8, 3 / 8, 3 / 8, 0.4, 0.5, 2 / 3, 2 / 3, 0.8, 0.8, 1]
 
 
 def test_venn_abers_is_the_package():
-    found = VennAbersRecalibrator().fit(SCORE, LABEL)
-    np.testing.assert_allclose(found.predict_interval(NEW), np.transpose([LOW, HIGH]), atol=1e-12)
+    fitted = VennAbersRecalibrator().fit(SCORE, LABEL)
+    np.testing.assert_allclose(fitted.predict_interval(NEW), np.transpose([LOW, HIGH]), atol=1e-12)
     merged = np.divide(HIGH, 1 - np.array(LOW) + HIGH)
-    np.testing.assert_allclose(found.predict_proba(NEW)[:, 1], merged, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(NEW)[:, 1], merged, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -27,13 +27,15 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(n_classes):
     proba = rng.multinomial(10, np.full(n_classes, 1 / n_classes), 60) / 10  # ties
     y, weight = rng.integers(0, n_classes, 60), rng.exponential(size=60)
     weight /= weight.mean()
-    found = VennAbersRecalibrator().fit(proba, y, weight).predict_interval(proba[:9])
-    found = found.reshape(9, -1, 2)
-    for i, k, label in np.ndindex(9, found.shape[1], 2):
+    limits = VennAbersRecalibrator().fit(proba, y, weight).predict_interval(proba[:9])
+    limits = limits.reshape(9, -1, 2)
+    for i, k, label in np.ndindex(9, limits.shape[1], 2):
         column = k + (n_classes == 2)
         score, event = np.append(proba[:, column], proba[i, column]), np.append(y == column, label)
-        one = IsotonicRecalibrator().fit(score, event.astype(int), np.append(weight, 1.0))
-        assert found[i, k, label] == pytest.approx(one.predict_proba(score[-1:])[0, 1], abs=1e-9)
+        isotonic = IsotonicRecalibrator().fit(score, event.astype(int), np.append(weight, 1.0))
+        assert limits[i, k, label] == pytest.approx(
+            isotonic.predict_proba(score[-1:])[0, 1], abs=1e-9
+        )
 
 
 def waves(n_samples, size, seed=0):
@@ -46,10 +48,10 @@ def waves(n_samples, size, seed=0):
 def test_splines_bend_where_the_labels_do_and_declare_it():
     for size, bends, injective in ((0.0, False, True), (0.4, True, True), (1.2, True, False)):
         p, y, truth = waves(20_000, size)
-        found = SplineScaling().fit(p, y)
-        assert np.mean((found.predict_proba(p)[:, 1] - truth) ** 2) < 2e-4
-        assert (found.penalty_[0] < 0.1) == bends and found.injective_ == injective
-        grid = found.predict_proba(expit(np.linspace(-12, 12, 5001)))[:, 1]
+        spline = SplineScaling().fit(p, y)
+        assert np.mean((spline.predict_proba(p)[:, 1] - truth) ** 2) < 2e-4
+        assert (spline.penalty_[0] < 0.1) == bends and spline.injective_ == injective
+        grid = spline.predict_proba(expit(np.linspace(-12, 12, 5001)))[:, 1]
         assert (np.diff(grid).min() > 0) == injective
 
 
@@ -57,10 +59,10 @@ def test_splines_bend_where_the_labels_do_and_declare_it():
 def test_splines_correct_any_over_confidence(factor):
     rng = np.random.default_rng(0)
     z, grid = rng.normal(0, 1.5, 3000), np.linspace(-6, 6, 4001)
-    found = SplineScaling().fit(expit(factor * z), rng.random(3000) < expit(z))
+    spline = SplineScaling().fit(expit(factor * z), rng.random(3000) < expit(z))
     mass, truth = np.exp(-(grid**2) / 4.5), expit(grid)
     forecast = expit(factor * grid)
-    p = found.predict_proba(forecast)[:, 1]
+    p = spline.predict_proba(forecast)[:, 1]
     certain = forecast == 1  # forecasts that rounding has made equal: the best is their mean
     best = np.where(certain, truth @ (mass * certain) / max(mass @ certain, 1e-300), truth)
     loss, least = (

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 import skcalib as s
+from skcalib.data.problem import Problem
 from skcalib.recalibration.held_out import one_standard_error
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
 from skcalib.scores import Brier, LogLoss
@@ -49,7 +50,7 @@ def test_nearly_the_best_map_without_knowing_it(kind, best, share):
     S, y, _ = world(kind, 2000)
     T, _, C = world(kind, 20_000, seed=1)
     maps, raw = (s.StackedRecalibrator(), best), excess(T, C)
-    stack, alone = (excess(one.fit(S, y).predict_proba(T), C) for one in maps)
+    stack, alone = (excess(recalibrator.fit(S, y).predict_proba(T), C) for recalibrator in maps)
     assert stack < alone + 0.05 * raw and stack < share * raw
 
 
@@ -60,7 +61,7 @@ def test_calibrated_forecasts_are_left_alone():
         S, y, _ = world("calibrated", 150, seed)
         stack = s.StackedRecalibrator(random_state=seed).fit(S, y)
         platt = s.PlattScaling().fit(S, y)
-        lost.append([excess(one.predict_proba(T), C) for one in (stack, platt)])
+        lost.append([excess(fitted.predict_proba(T), C) for fitted in (stack, platt)])
         identity.append(stack.weights_["IdentityRecalibrator"])
     of_stack, of_platt = np.mean(lost, axis=0)
     assert np.mean(identity) > 0.7 and of_stack < 0.5 * of_platt
@@ -71,8 +72,10 @@ def test_repeated_samples_are_no_more_evidence():
     S, y, _ = world("calibrated", 150, 1)
     S = np.column_stack([1 - S[:, 1] ** 1.3, S[:, 1] ** 1.3])
     four = np.repeat(np.arange(150), 4)
-    fits = (s.StackedRecalibrator(**FEW).fit(S[four], y[four], groups=one) for one in (None, four))
-    weights = [one.weights_["IdentityRecalibrator"] for one in fits]
+    fits = (
+        s.StackedRecalibrator(**FEW).fit(S[four], y[four], groups=groups) for groups in (None, four)
+    )
+    weights = [groups.weights_["IdentityRecalibrator"] for groups in fits]
     once = s.StackedRecalibrator(**FEW).fit(S, y).weights_["IdentityRecalibrator"]
     assert weights[0] < 0.1 * once < 0.6 * once < weights[1]
 
@@ -84,29 +87,30 @@ def mixture_of(sharp):
     forecasts = [(1 - sharp) * rng.dirichlet(np.ones(3), 300) + sharp * target for _ in range(4)]
     kinds = s.IdentityRecalibrator, s.TemperatureScaling, s.PlattScaling, s.VectorScaling
     weight, folds = rng.uniform(0.5, 2, 300), [np.arange(300)[k::5] for k in range(5)]
-    found = HeldOutMixture([kind() for kind in kinds], [forecasts], [folds], target, weight)
-    return found, forecasts, target, weight
+    problem = Problem(np.full((300, 3), 1 / 3), target, weight, np.arange(3))
+    mixture = HeldOutMixture([kind() for kind in kinds], [forecasts], [folds], problem)
+    return mixture, forecasts, target, weight
 
 
 def test_the_weights_minimise_the_criterion():
-    found, _, _, weight = mixture_of(0.3)
+    mixture, _, _, weight = mixture_of(0.3)
 
     def value(free):
         w = softmax(np.append(free, 0.0))
-        mixed = np.tensordot(w, found.forecasts, axes=1)
-        return found.weight @ found._criterion(mixed) - np.log(w) @ [0.3, 0.3, 0.5, 0.5]
+        mixed = np.tensordot(w, mixture.forecasts, axes=1)
+        return mixture.weight @ mixture._criterion(mixed) - np.log(w) @ [0.3, 0.3, 0.5, 0.5]
 
     best = softmax(np.append(minimize(value, np.zeros(3), tol=1e-12).x, 0.0))
-    assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
-    np.testing.assert_allclose(found.weights, best, atol=1e-3)  # the gain is large
+    assert mixture.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
+    np.testing.assert_allclose(mixture.weights, best, atol=1e-3)  # the gain is large
 
 
 @pytest.mark.parametrize("sharp", [0.3, 0.97])
 def test_the_brier_score_counts_as_the_log_loss_of_the_lowest(sharp):
-    found, forecasts, target, weight = mixture_of(sharp)
-    log, brier = (one.loss(target, np.array(forecasts)) for one in (LogLoss(), Brier()))
+    mixture, forecasts, target, weight = mixture_of(sharp)
+    log, brier = (score.loss(target, np.array(forecasts)) for score in (LogLoss(), Brier()))
     ratio = np.min(log @ weight) / np.min(brier @ weight)
-    criteria = [found._criterion(forecast) for forecast in forecasts]
+    criteria = [mixture._criterion(forecast) for forecast in forecasts]
     np.testing.assert_allclose(criteria, 0.5 * (log + ratio * brier), rtol=1e-6)
 
 
@@ -155,15 +159,15 @@ def test_groups_and_given_folds():
     S, y, _ = world("steps", 300)
     groups = np.repeat(np.arange(60), 5)
     split = list(GroupKFold(5).split(S, y, groups))
-    one = s.StackedRecalibrator(cv=split, **FEW).fit(S, y)
-    two = s.StackedRecalibrator(cv=GroupKFold(5), **FEW).fit(S, y, groups=groups)
-    assert one.mixture_.losses == two.mixture_.losses
-    assert one.mixture_.gain.standard_error != two.mixture_.gain.standard_error
+    independent = s.StackedRecalibrator(cv=split, **FEW).fit(S, y)
+    grouped = s.StackedRecalibrator(cv=GroupKFold(5), **FEW).fit(S, y, groups=groups)
+    assert independent.mixture_.losses == grouped.mixture_.losses
+    assert independent.mixture_.gain.standard_error != grouped.mixture_.gain.standard_error
     # Around a fitted classifier a splitter divides the samples of the mixture.
     frozen = FrozenEstimator(LogisticRegression(C=1e6).fit(S[:, 1:], y))
-    for cv, own in ((GroupKFold(5), split), (4, None)):
+    for cv, rule in ((GroupKFold(5), split), (4, None)):
         model = s.RecalibratedClassifierCV(frozen, cv=cv).fit(S[:, 1:], y, groups=groups)
-        alone = s.StackedRecalibrator(cv=own).fit(frozen.predict_proba(S[:, 1:]), y)
+        alone = s.StackedRecalibrator(cv=rule).fit(frozen.predict_proba(S[:, 1:]), y)
         assert model.recalibrator_.mixture_.losses == alone.mixture_.losses
     # Rows of weight zero are dropped with their groups.
     part = s.StackedRecalibrator(**FEW).fit(S, y, np.repeat([1.0, 0.0], 150), groups)
@@ -185,16 +189,16 @@ def test_soft_labels_and_zeros():
 
 def test_few_samples_of_a_class_and_few_samples():
     S, y, _ = world("slopes", 200)
-    kept = (y != 4) | (np.cumsum(y == 4) <= 2)
+    rows = (y != 4) | (np.cumsum(y == 4) <= 2)
     words = "1 of 5 classes, such as 4, have fewer samples than the 5"
     with pytest.warns(UserWarning, match=words):
-        proba = s.StackedRecalibrator().fit(S[kept], y[kept]).predict_proba(S)
+        proba = s.StackedRecalibrator().fit(S[rows], y[rows]).predict_proba(S)
     assert np.isfinite(np.log(proba)).all()
     few = s.StackedRecalibrator(labels=range(5)).fit(S[:9], y[:9])
     sketch = s.ForecastSketch([0, 1]).partial_fit(y[:9] > 2, S[:9, 0])
-    for one in (few, s.StackedRecalibrator().fit_sketch(sketch)):
-        assert one.weights_ == {"IdentityRecalibrator": 1.0}
-        gain = one.mixture_.gain
+    for stack in (few, s.StackedRecalibrator().fit_sketch(sketch)):
+        assert stack.weights_ == {"IdentityRecalibrator": 1.0}
+        gain = stack.mixture_.gain
         assert (gain.estimate, gain.low, gain.high) == (0, -np.inf, np.inf)
     np.testing.assert_array_equal(few.predict_proba(S), S)
 
@@ -203,7 +207,7 @@ def test_sketches_have_nearly_the_same_mixture():
     S, y, _ = world("steps", 4000)
     S = np.column_stack([1 - S[:, 1].round(2), S[:, 1].round(2)])
     sketch = s.ForecastSketch([0, 1]).partial_fit(y, S)
-    found, whole = s.StackedRecalibrator().fit_sketch(sketch), s.StackedRecalibrator().fit(S, y)
+    of_sketch, whole = s.StackedRecalibrator().fit_sketch(sketch), s.StackedRecalibrator().fit(S, y)
     T, _, C = world("steps", 20_000, seed=1)
-    few, all_ = (excess(one.predict_proba(T), C) for one in (found, whole))
-    assert found.mixture_.gain.low > 0 and few == pytest.approx(all_, abs=0.03 * excess(T, C))
+    few, all_ = (excess(stack.predict_proba(T), C) for stack in (of_sketch, whole))
+    assert of_sketch.mixture_.gain.low > 0 and few == pytest.approx(all_, abs=0.03 * excess(T, C))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from skcalib import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
 from skcalib.errors.kernel import random_blocks
+from skcalib.regression import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
 
 
 def sample(n_samples, seed, *, spread=1.0, shift=0.0):
@@ -37,10 +37,10 @@ def h_by_quadrature(i, j, y, mean, variance, nu, scale):
 
 
 def test_closed_forms_against_quadrature():
-    data = sample(6, 0, spread=0.5)
+    drawn = sample(6, 0, spread=0.5)
     h = np.zeros((6, 6))
     for i, j in combinations_with_replacement(range(6), 2):
-        h[i, j] = h[j, i] = h_by_quadrature(i, j, *data, 0.7, 0.9)
+        h[i, j] = h[j, i] = h_by_quadrature(i, j, *drawn, 0.7, 0.9)
     weight = np.array([1, 2, 1, 0, 1, 3.0])
     off = (h.sum() - np.trace(h)) / 30
     for options, expected in (
@@ -51,8 +51,8 @@ def test_closed_forms_against_quadrature():
         ({"statistic": "biased", "sample_weight": weight}, weight @ h @ weight / weight.sum() ** 2),
     ):
         options |= {"forecast_bandwidth": 0.7, "target_bandwidth": 0.9}
-        found = kernel_calibration_error_gaussian(*data, **options)
-        assert found == pytest.approx(expected, rel=1e-7)
+        error = kernel_calibration_error_gaussian(*drawn, **options)
+        assert error == pytest.approx(expected, rel=1e-7)
 
 
 def test_units_biases_and_edges():
@@ -75,7 +75,7 @@ def test_level_and_power(method):
     worlds = {"calibrated": {}, "narrow": {"spread": 0.2}, "shifted": {"shift": 1.0}}
     for name, wrong in worlds.items():
         samples = (sample(120, seed, **wrong) for seed in range(n_draws))
-        tests = [kernel_calibration_test_gaussian(*one, **options) for one in samples]
+        tests = [kernel_calibration_test_gaussian(*drawn, **options) for drawn in samples]
         assert all(0 < test.pvalue <= 1 for test in tests)
         rejected[name] = np.mean([test.rejects() for test in tests])
     assert rejected["calibrated"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_draws)
@@ -86,11 +86,11 @@ def test_level_and_power(method):
 def test_many_samples_take_random_blocks(monkeypatch):
     monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
     monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
-    data = sample(150, 0, spread=0.5)
-    parts = [data, *([a[rows] for a in data] for rows in random_blocks(150))]
+    drawn = sample(150, 0, spread=0.5)
+    parts = [drawn, *([a[rows] for a in drawn] for rows in random_blocks(150))]
     scales = {"forecast_bandwidth": 0.5, "target_bandwidth": 1.0}
-    whole, *each = (kernel_calibration_error_gaussian(*part, **scales) for part in parts)
-    assert len(each) == 3 and whole == pytest.approx(np.mean(each), rel=1e-9)
+    whole, *blocks = (kernel_calibration_error_gaussian(*part, **scales) for part in parts)
+    assert len(blocks) == 3 and whole == pytest.approx(np.mean(blocks), rel=1e-9)
 
 
 def test_refusals_of_the_test():

@@ -20,8 +20,13 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 
-from skcalib import RecalibratedRegressorCV, VarianceScaling, variance_reliability
-from skcalib.regression import dawid_sebastiani_improvement, dawid_sebastiani_score
+from skcalib.regression import (
+    RecalibratedRegressorCV,
+    VarianceScaling,
+    dawid_sebastiani_improvement,
+    dawid_sebastiani_score,
+    variance_reliability,
+)
 from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[2]
@@ -46,15 +51,15 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     expected = np.mean(-2 * norm.logpdf(y, mean, np.sqrt(variance))) - np.log(2 * np.pi)
     assert dawid_sebastiani_score(y, mean, variance) == pytest.approx(expected, rel=1e-12)
     # With mean^2 + variance in float64 nothing of the variance would be left.
-    found = dawid_sebastiani_score([1e9 + 0.25], [1e9], [0.0625])
-    assert found == pytest.approx(1 + np.log(0.0625), rel=1e-12)
+    far_score = dawid_sebastiani_score([1e9 + 0.25], [1e9], [0.0625])
+    assert far_score == pytest.approx(1 + np.log(0.0625), rel=1e-12)
     weight = np.random.default_rng(0).integers(0, 3, 50)
     assert set(weight) == {0, 1, 2}
     both = weight, 7.0 * weight
-    one, scaled = (dawid_sebastiani_score(y, mean, variance, sample_weight=w) for w in both)
-    assert scaled == pytest.approx(one)
+    weighted, scaled = (dawid_sebastiani_score(y, mean, variance, sample_weight=w) for w in both)
+    assert scaled == pytest.approx(weighted)
     rows = np.repeat(np.arange(50), weight)
-    assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
+    assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(weighted, rel=1e-12)
 
 
 @needs_golden
@@ -65,8 +70,8 @@ def test_golden_variance_map():
     is positive for d = .01, while all v - d stay positive.
     """
     golden = {row["quantity"]: row["value"] for row in golden_rows("gauss200")}
-    data = np.load(GOLDEN / "gauss200.npz")
-    moments, y = np.column_stack([data["mu"], data["var"]]), data["y"]
+    arrays = np.load(GOLDEN / "gauss200.npz")
+    moments, y = np.column_stack([arrays["mu"], arrays["var"]]), arrays["y"]
     w, b = golden["platt_variance_[w,b]_unconstrained_sign"]
     assert b < 0 < b + 0.01 * w and moments[:, 1].min() > 0.01
     moved = VarianceScaling().fit(moments - [0, 0.01], y)
@@ -98,10 +103,10 @@ def test_optimum(slope, intercept, seed):
         return value, np.array([np.mean(slope * variance), np.mean(slope)])
 
     scaling = VarianceScaling().fit(moments, y)
-    found = np.array([scaling.coef_, scaling.intercept_])
-    assert scaling.converged_ and np.all(found >= 0) and scaling.injective_ == (found[0] > 0)
-    assert slope > 0 or found[0] == 0  # at least where the truth is constant, the end is reached
-    value, gradient = loss(found)
+    optimum = np.array([scaling.coef_, scaling.intercept_])
+    assert scaling.converged_ and np.all(optimum >= 0) and scaling.injective_ == (optimum[0] > 0)
+    assert slope > 0 or optimum[0] == 0  # at least where the truth is constant, the end is reached
+    value, gradient = loss(optimum)
     assert scaling.loss_after_ == pytest.approx(value, rel=1e-12)
     assert scaling.loss_before_ == pytest.approx(loss([1.0, 0.0])[0], rel=1e-12)
     assert scaling.loss_after_ <= scaling.loss_before_
@@ -109,11 +114,13 @@ def test_optimum(slope, intercept, seed):
     bounds = [(1e-12, None)] * 2
     others = [minimize(loss, s, jac=True, bounds=bounds, method="L-BFGS-B").fun for s in starts]
     assert value <= min(others) + 1e-10
-    assert np.all(np.where(found > 0, np.abs(gradient) * np.maximum(found, 1), -gradient) < 1e-8)
+    assert np.all(
+        np.where(optimum > 0, np.abs(gradient) * np.maximum(optimum, 1), -gradient) < 1e-8
+    )
     assert standardised(y, scaling.transform(moments)) == pytest.approx(1, abs=1e-12)
-    other = VarianceScaling().fit(moments * [1e-3, 1e-6], 1e-3 * y)
-    assert other.coef_ == pytest.approx(scaling.coef_, rel=1e-7, abs=1e-12)
-    assert 1e6 * other.intercept_ == pytest.approx(scaling.intercept_, rel=1e-7, abs=1e-12)
+    rescaled = VarianceScaling().fit(moments * [1e-3, 1e-6], 1e-3 * y)
+    assert rescaled.coef_ == pytest.approx(scaling.coef_, rel=1e-7, abs=1e-12)
+    assert 1e6 * rescaled.intercept_ == pytest.approx(scaling.intercept_, rel=1e-7, abs=1e-12)
 
 
 def test_the_lowest_of_several_optima():
@@ -136,20 +143,22 @@ def test_the_lowest_of_several_optima():
 def test_edges_of_the_map(monkeypatch):
     scaling = VarianceScaling().fit([[0.0, 0.1]] * 5, np.arange(5.0))
     assert (scaling.coef_, scaling.intercept_) == (pytest.approx(60), 0)
-    one = VarianceScaling().fit([[0.0, 4.0]], [6.0])
-    assert (one.coef_, one.intercept_, one.converged_) == (9, 0, True)
+    single = VarianceScaling().fit([[0.0, 4.0]], [6.0])
+    assert (single.coef_, single.intercept_, single.converged_) == (9, 0, True)
     with pytest.warns(ConvergenceWarning, match="all residuals are zero, so .* are not changed"):
         perfect = VarianceScaling().fit([[1.0, 4.0], [2.0, 5.0]], [1.0, 2.0])
     assert (perfect.coef_, perfect.intercept_, perfect.converged_) == (1, 0, False)
     assert perfect.n_iter_ == 0
     # A variance of zero has a score of infinity, so it is refused; but the map has a value there.
-    np.testing.assert_array_equal(one.transform([[3.0, 0.0]]), [[3.0, 0.0]])
+    np.testing.assert_array_equal(single.transform([[3.0, 0.0]]), [[3.0, 0.0]])
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
-        one.transform([[0.0, -1.0]])
+        single.transform([[0.0, -1.0]])
     y, moments = forecasts(50, 2, 1)
-    mean, std = one.predict(moments, return_std=True)
-    np.testing.assert_allclose(np.column_stack([mean, std**2]), one.transform(moments), rtol=1e-12)
-    np.testing.assert_array_equal(mean, one.predict(moments))
+    mean, std = single.predict(moments, return_std=True)
+    np.testing.assert_allclose(
+        np.column_stack([mean, std**2]), single.transform(moments), rtol=1e-12
+    )
+    np.testing.assert_array_equal(mean, single.predict(moments))
     monkeypatch.setattr("skcalib.regression.scaling.MAX_ITER", 1)
     with pytest.warns(ConvergenceWarning, match="no optimum was reached in 1 iterations"):
         short = VarianceScaling().fit(moments, y)
@@ -181,44 +190,44 @@ def test_improvement_is_the_difference_of_two_scores():
     rng = np.random.default_rng(0)
     variance, weight = rng.uniform(0.5, 2, (2, 300))
     y = rng.normal(1, np.sqrt(3 * variance))
-    before, given = np.column_stack([np.zeros(300), variance]), {"sample_weight": weight}
+    before, weighted = np.column_stack([np.zeros(300), variance]), {"sample_weight": weight}
     scaling = VarianceScaling().fit(before, y, weight)
-    gain = dawid_sebastiani_improvement(y, before, scaling, **given)
+    gain = dawid_sebastiani_improvement(y, before, scaling, **weighted)
     after = scaling.transform(before)
-    scores = [dawid_sebastiani_score(y, *one.T, **given) for one in (before, after)]
+    scores = [dawid_sebastiani_score(y, *moments.T, **weighted) for moments in (before, after)]
     assert (gain.loss_before, gain.loss_after) == pytest.approx(scores, rel=1e-12)
     assert gain.estimate == pytest.approx(scores[0] - scores[1], rel=1e-12)
     assert gain.injective == scaling.injective_
-    by_arrays = dawid_sebastiani_improvement(y, before, after, **given)
+    by_arrays = dawid_sebastiani_improvement(y, before, after, **weighted)
     assert by_arrays.injective is None and by_arrays.estimate == gain.estimate
     units = [1000, 1e6]
-    other = dawid_sebastiani_improvement(1000 * y, before * units, after * units, **given)
-    assert other.estimate == pytest.approx(gain.estimate, rel=1e-9)
-    assert other.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
+    rescaled = dawid_sebastiani_improvement(1000 * y, before * units, after * units, **weighted)
+    assert rescaled.estimate == pytest.approx(gain.estimate, rel=1e-9)
+    assert rescaled.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
 
 
 def test_reliability_by_hand():
     variance = np.array([1.0, 4.0, 2.0, 3.0, 2.0])
     y = np.array([1.0, 2.0, 2.0, 3.0, 0.0])
-    found = variance_reliability(y, np.zeros(5), variance, n_bins=2, confidence_level=0.9)
+    reliability = variance_reliability(y, np.zeros(5), variance, n_bins=2, confidence_level=0.9)
     # floor(5 / 2) = 2 samples in the first bin, and a third that is tied with the second
-    np.testing.assert_array_equal(found.n_samples, [3, 2])
-    np.testing.assert_allclose(found.predicted_variance, [5 / 3, 7 / 2])
-    np.testing.assert_allclose(found.mean_squared_error, [5 / 3, 13 / 2])
-    np.testing.assert_allclose(found.ratio, [1, 13 / 7])
-    assert found.overall_ratio == pytest.approx(18 / 12)
-    assert found.instance_ratio == pytest.approx((1 + 1 + 2 + 3 + 0) / 5)  # G22 table 2
-    assert 0 < found.instance_low < found.instance_ratio < found.instance_high
-    assert np.all((found.low < found.ratio) & (found.ratio < found.high))
-    np.testing.assert_allclose(found.low * found.high, found.ratio**2)
+    np.testing.assert_array_equal(reliability.n_samples, [3, 2])
+    np.testing.assert_allclose(reliability.predicted_variance, [5 / 3, 7 / 2])
+    np.testing.assert_allclose(reliability.mean_squared_error, [5 / 3, 13 / 2])
+    np.testing.assert_allclose(reliability.ratio, [1, 13 / 7])
+    assert reliability.overall_ratio == pytest.approx(18 / 12)
+    assert reliability.instance_ratio == pytest.approx((1 + 1 + 2 + 3 + 0) / 5)  # G22 table 2
+    assert 0 < reliability.instance_low < reliability.instance_ratio < reliability.instance_high
+    assert np.all((reliability.low < reliability.ratio) & (reliability.ratio < reliability.high))
+    np.testing.assert_allclose(reliability.low * reliability.high, reliability.ratio**2)
 
 
 def test_reliability_of_weights_ties_and_single_samples():
     y, moments = forecasts(200, 1, 0)
     weight = np.random.default_rng(0).integers(0, 2, 200)
-    one = variance_reliability(y, *moments.T, sample_weight=3.0 * weight)
-    two = variance_reliability(y[weight > 0], *moments[weight > 0].T)
-    np.testing.assert_allclose([one.ratio, one.high], [two.ratio, two.high])
+    weighted = variance_reliability(y, *moments.T, sample_weight=3.0 * weight)
+    dropped = variance_reliability(y[weight > 0], *moments[weight > 0].T)
+    np.testing.assert_allclose([weighted.ratio, weighted.high], [dropped.ratio, dropped.high])
     tied = variance_reliability([1, 2, 3], [0, 0, 0], [1, 1, 1])
     assert tied.n_samples.tolist() == [3] and tied.overall_low == tied.low[0]
     alone = variance_reliability([1.0], [0.0], [2.0])
@@ -232,9 +241,9 @@ def test_coverage_of_the_intervals():
     inside = []
     for seed in range(300):
         y, moments = forecasts(500, 1, 0, seed=seed, spread=0.3)
-        found = variance_reliability(y, *moments.T)
-        inside.append((found.low < 1) & (found.high > 1))
-        assert found.n_samples.tolist() == [50] * 10
+        reliability = variance_reliability(y, *moments.T)
+        inside.append((reliability.low < 1) & (reliability.high > 1))
+        assert reliability.n_samples.tolist() == [50] * 10
     assert 0.92 < np.mean(inside) < 0.96
 
 
@@ -267,24 +276,25 @@ def test_folds_weights_and_groups(wave):
     rng = np.random.default_rng(0)
     weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
 
-    def loss(estimator=None, cv=3, **given):
-        model = RecalibratedRegressorCV(estimator, cv=cv).fit(X, y, **given)
+    def loss(estimator=None, cv=3, **options):
+        model = RecalibratedRegressorCV(estimator, cv=cv).fit(X, y, **options)
         return model.recalibrator_.loss_after_
 
     by_weight, unweighted = {"sample_weight": weight}, loss()
     plain, grouped = loss(**by_weight), loss(cv=GroupKFold(3), groups=groups)
     for cv in (TimeSeriesSplit(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)):
         assert np.isfinite(loss(cv=cv, **by_weight))  # partial folds, and repeated ones
-    for cv, given in ((KFold(4, shuffle=True, random_state=0), None), (KFold(3), weight)):
+    for cv, weights in ((KFold(4, shuffle=True, random_state=0), None), (KFold(3), weight)):
         moments = np.empty((len(y), 2))
         for train, test in cv.split(X):
-            ridge = BayesianRidge().fit(X[train], y[train], None if given is None else given[train])
+            of_fold = None if weights is None else weights[train]
+            ridge = BayesianRidge().fit(X[train], y[train], of_fold)
             mean, std = ridge.predict(X[test], return_std=True)
             moments[test] = np.column_stack([mean, std**2])
-        by_hand = VarianceScaling().fit(moments, y, given)
-        found = loss(cv=cv, sample_weight=given)
-        assert found == pytest.approx(by_hand.loss_after_, rel=1e-12)
-    assert plain == found
+        by_hand = VarianceScaling().fit(moments, y, weights)
+        last = loss(cv=cv, sample_weight=weights)
+        assert last == pytest.approx(by_hand.loss_after_, rel=1e-12)
+    assert plain == last
     assert plain != unweighted != grouped
     with sklearn.config_context(enable_metadata_routing=True):
         asked = BayesianRidge().set_fit_request(sample_weight=True)
@@ -292,8 +302,8 @@ def test_folds_weights_and_groups(wave):
         assert loss(cv=GroupKFold(3), groups=groups) == grouped
     process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.1), optimizer=None)
     with pytest.warns(UserWarning, match="takes no sample_weight: .* recalibrator only"):
-        found = loss(process, **by_weight)
-    assert found != loss(process)
+        weighted = loss(process, **by_weight)
+    assert weighted != loss(process)
 
 
 class Doubling(BaseEstimator):
@@ -312,10 +322,10 @@ def test_other_recalibrators(wave):
     X, y, X_new, y_new = wave
     model = RecalibratedRegressorCV(BayesianRidge(), Doubling()).fit(X, y)
     mean, std = model.estimator_.predict(X_new, return_std=True)
-    found = model.predict(X_new, return_std=True)
-    np.testing.assert_allclose(found[0], mean + model.recalibrator_.bias_)
-    np.testing.assert_allclose(found[1], np.sqrt(2) * std)
-    np.testing.assert_array_equal(model.predict(X_new), found[0])
+    predicted = model.predict(X_new, return_std=True)
+    np.testing.assert_allclose(predicted[0], mean + model.recalibrator_.bias_)
+    np.testing.assert_allclose(predicted[1], np.sqrt(2) * std)
+    np.testing.assert_array_equal(model.predict(X_new), predicted[0])
     scale_only = VarianceScaling(fit_intercept=False)
     model = RecalibratedRegressorCV(recalibrator=scale_only).fit(X, y)
     assert model.recalibrator_.intercept_ == 0 and model.recalibrator_.preserves_mean_
@@ -346,9 +356,9 @@ def test_errors_of_the_regressor(wave):
 @pytest.mark.skipif(not (ROOT / "doc").exists(), reason="the studies are not here")
 def test_friedman():
     """G22's test bed, as the study runs it: mean of eight seeds at 1,000 iterations."""
-    found = runpy.run_path(str(ROOT / "doc" / "studies" / "friedman.py"))
-    found["plt"].close("all")
-    assert found["STAGES"][-1] == 1000 and found["ratio"].shape == (2, 8, 8)
-    before, after = found["ratio"][:, -1].mean(axis=1)
+    study = runpy.run_path(str(ROOT / "doc" / "studies" / "friedman.py"))
+    study["plt"].close("all")
+    assert study["STAGES"][-1] == 1000 and study["ratio"].shape == (2, 8, 8)
+    before, after = study["ratio"][:, -1].mean(axis=1)
     assert before < 0.65
     assert 1.0 <= after <= 1.4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import skcalib
-from skcalib.report.wording import groups
+from skcalib.report.subgroups import sentence_on_groups
 
 
 @pytest.mark.parametrize(("differ", "words"), [(True, "No other group"), (False, "No group")])
@@ -16,6 +16,6 @@ def test_no_group_beside_named_groups(differ, words):
     chance = np.clip(p + 0.12 * differ * np.where(group == "F", 1, -1), 0.02, 0.98)
     y = (rng.random(n) < chance).astype(int)
     report = skcalib.CalibrationReport.from_predictions(y, p, rng.normal(size=(n, 1)), by=group)
-    (sentence,) = groups(report.findings)
+    sentence = sentence_on_groups(report.findings)
     assert sentence.startswith(f"{words} was found that differs from others with equal scores")
     assert ("the two groups differ from each other" in report.verdict) == differ

@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,12 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import skcalib
 from skcalib import CalibrationReport, ComparisonReport, ForecastSketch, RecalibratedClassifierCV
 from skcalib.__main__ import main
-from skcalib.report.wording import (
-    RECALIBRATOR_NAMES,
-    in_code,
-    in_code_predictions,
-    in_code_sketch,
-)
+from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
 
 
 class LinearDiscriminant(ClassifierMixin, BaseEstimator):
@@ -64,7 +58,7 @@ def run(line, **names):
     """What the line gives, with warnings as errors."""
     given = {f"{letter}_{key}": data[rows] for key, rows in PARTS.items() for letter, data in DATA}
     given |= {"clone": clone, "FrozenEstimator": FrozenEstimator}
-    public = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    public = {name: getattr(skcalib, name) for name in skcalib.__all__} | {"skcalib": skcalib}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return eval(line, public | given | names)
@@ -145,14 +139,13 @@ def test_line_of_predictions(kind):
 @pytest.mark.parametrize("name", sorted({*RECALIBRATOR_NAMES} - {"StackedRecalibrator"}))
 def test_line_of_each_map(name):
     """Every map that a report can recommend, apart from the mixture, which takes seconds."""
-    findings = SimpleNamespace(advice=SimpleNamespace(recommended=name))
     y, p = (values[:200] for values in forecasts("one column")[:2])
     few = {"X_train": X[:200], "y_train": Y[:200], "model": GaussianNB()}
-    assert run(in_code(findings), **few).predict_proba(X_TEST).shape == (600, 2)
-    assert run(in_code_predictions(findings, [0, 1]), y_true=y, y_proba=p, new_proba=p).max() <= 1
-    if hasattr(getattr(skcalib, name), "fit_sketch"):
+    assert run(line_of_code(name, "predict_proba"), **few).predict_proba(X_TEST).shape == (600, 2)
+    assert run(line_of_code(name, "predictions"), y_true=y, y_proba=p, new_proba=p).max() <= 1
+    if hasattr(getattr(skcalib.recalibration, name), "fit_sketch"):
         sketch = ForecastSketch([0, 1]).fit(y, p)
-        found = run(in_code_sketch(findings), sketch=sketch, new_proba=p)
+        found = run(line_of_code(name, "canonical"), sketch=sketch, new_proba=p)
         assert found.shape == (200, 2)
 
 

@@ -1,7 +1,6 @@
 import re
 import time
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,16 +21,16 @@ from skcalib.data import problem
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.recalibration.held_out import default_candidates, one_standard_error
-from skcalib.report import analysis
+from skcalib.report import advice as maps
+from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
 from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL, noted
 from skcalib.report.report import _kind
 from skcalib.report.subgroups import find_places, worst_places
-from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 from skcalib.stats.means import MeanInterval
 
-NAMES = {name: getattr(s, name) for name in s.__all__}
+NAMES = {"skcalib": s, **{name: getattr(s, name) for name in s.__all__}}
 DATA = make_tempered_simplex(300, 3, random_state=0)
 
 
@@ -78,7 +77,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(
         losses = means[:, :, None] + 0.02 * np.arange(len(names))[:, None] * noise
         return losses, None, [forecast] * len(names)
 
-    monkeypatch.setattr(analysis, "held_out_losses", stub)
+    monkeypatch.setattr(maps, "held_out_losses", stub)
     shown = report(200, 3)
     found = shown.to_dict()
     assert found["recommended"] == recommended
@@ -104,7 +103,7 @@ def test_a_map_that_falls_is_named(words_only, wave, falls):
     advice = shown.findings.advice
     assert advice.falls == falls == shown.to_dict()["recalibration_maps"]["falls"]
     assert ("some larger scores get smaller probabilities" in shown.verdict) == falls
-    fitted = getattr(s, advice.recommended)().fit(expit(odds), y)
+    fitted = getattr(s.recalibration, advice.recommended)().fit(expit(odds), y)
     grid = fitted.predict_proba(expit(np.linspace(-20, 20, 2001)))[:, 1]
     assert (np.diff(grid).min() < -1e-9) == falls
 
@@ -191,10 +190,10 @@ def test_what_a_long_call_computes_is_shown(capsys):
     y, p = [0, 1] * 10, np.linspace(0, 1, 20)
     with s.show_progress(600):
         s.calibration_error(y, p)
-    s.consistency_test(y, p, metric=slow, n_resamples=2)
+    s.significance.consistency_test(y, p, metric=slow, n_resamples=2)
     assert capsys.readouterr() == ("", "")
     with s.show_progress(0.005):
-        s.consistency_test(y, p, metric=slow, n_resamples=20)
+        s.significance.consistency_test(y, p, metric=slow, n_resamples=20)
     shown = capsys.readouterr()
     assert re.search(r"skcalib: 0 s, in consistency_test > \w+", shown.err) and not shown.out
     with pytest.raises(ValueError, match="seconds must be a number above 0"):
@@ -220,11 +219,10 @@ def test_the_advice_can_be_followed():
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
     y, p = DATA.y % 2, DATA.y_proba[:, 1] / DATA.y_proba[:, :2].sum(axis=1)
     for name in RECALIBRATOR_NAMES:
-        findings = SimpleNamespace(advice=SimpleNamespace(recommended=name))
-        code = in_code_predictions(findings, [0, 1]).split(".fit(")[0]
+        code = line_of_code(name, "predictions").split(".fit(")[0]
         fitted = eval(code, NAMES).fit(np.column_stack([1 - p, p]), y)
         assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
-        assert code in in_code(findings)
+        assert code in line_of_code(name, "predict_proba")
     assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report(600))
     assert ".fit(" not in str(report(600, temperature=1.0))
     score = 0.5 + 0.4 * np.cos(7 * DATA.y_proba[:, 0]) * (y == 0)
@@ -264,14 +262,14 @@ def test_how_it_was_computed():
 def test_forecasts_are_validated_once(n_classes, monkeypatch):
     """What a report calls gets the `Problem`, and recalibrators of the library its arrays."""
     validated = []
-    check = validation._check_simplex
+    check = validation.check_simplex
 
     def counted(*arguments, **options):
         validated.append(arguments)
         return check(*arguments, **options)
 
     for module in (validation, problem):
-        monkeypatch.setattr(module, "_check_simplex", counted)
+        monkeypatch.setattr(module, "check_simplex", counted)
     shown = report(400, n_classes)
     assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()
     assert len(validated) == 1
@@ -284,18 +282,18 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, m
     problem = check_problem(data.y, data.y_proba)
     folds = [np.arange(300)[k::5] for k in range(5)]
     known = {}
-    found = analysis._compare_maps(problem, folds, 0.95, None, known)
-    monkeypatch.setattr(analysis, "LARGE", problem.forecast.size - 1)
+    found = maps.compare_maps(problem, folds, 0.95, None, known).selection
+    monkeypatch.setattr(maps, "LARGE", problem.forecast.size - 1)
     kept = dict(known)
-    assert set(kept) == set(found[0].names) and "StackedRecalibrator" in kept
+    assert set(kept) == set(found.names) and "StackedRecalibrator" in kept
     for name in ("TemperatureScaling", "IsotonicRecalibrator"):
-        once = analysis.recalibrate(problem, name, folds, kept)
-        again = analysis.recalibrate(problem, name, folds)
+        once = maps.recalibrate(problem, name, folds, kept)
+        again = maps.recalibrate(problem, name, folds)
         np.testing.assert_array_equal(once.forecast, again.forecast)
         np.testing.assert_array_equal(once.target, again.target)
     known.clear()
-    names = analysis._compare_maps(problem, folds, 0.95, None, known)[0].names
-    assert known == {} and set(names) < set(found[0].names)
+    names = maps.compare_maps(problem, folds, 0.95, None, known).selection.names
+    assert known == {} and set(names) < set(found.names)
 
 
 @pytest.mark.slow

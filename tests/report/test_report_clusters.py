@@ -9,13 +9,14 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from skcalib import CalibrationReport, ComparisonReport, ReliabilityDisplay, corp_bands
+from skcalib import CalibrationReport, ComparisonReport, ReliabilityDisplay
 from skcalib.data.clusters import intraclass_correlation
 from skcalib.data.features import encode_features
 from skcalib.data.problem import check_problem
 from skcalib.displays.reliability import make_curve
+from skcalib.errors import corp_bands
 from skcalib.grouping import differences_at_equal_scores
-from skcalib.grouping.equal_scores import compare_groups
+from skcalib.grouping.differences import compare_groups
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
 
 make, compare = CalibrationReport.from_predictions, ComparisonReport.from_predictions

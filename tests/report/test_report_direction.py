@@ -12,7 +12,7 @@ from skcalib.proper.map_average import AveragedProblem
 from skcalib.report.analysis import _find_errors
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import Gains
-from skcalib.report.subgroups import _equal_information, range_label
+from skcalib.report.subgroups import range_label, ranges_of_scores
 from skcalib.report.suspicions import find_suspicions
 from skcalib.scores import LogLoss
 
@@ -120,9 +120,9 @@ def test_logistic_recalibration_is_a_test_of_its_level():
     assert logistic_recalibration(check_problem([0, 1, 1], [0.5] * 3), 0.95) is None
 
 
-def test_ranges_hold_equal_information():
+def test_ranges_holdranges_of_scores():
     score = np.random.default_rng(0).beta(0.3, 8, 5000)
-    ranges = _equal_information(score, np.ones(5000))
+    ranges = ranges_of_scores(score, np.ones(5000))
     information = [np.sum(score[rows] * (1 - score[rows])) for rows, _, _ in ranges]
     assert len(ranges) == 10 and max(information) < 1.2 * min(information)
     ends = [end for _, pair, _ in ranges for end in pair]
@@ -135,7 +135,7 @@ def test_ranges_hold_equal_information():
     np.random.default_rng(0).beta(0.3, 8, 5000),
 ])  # fmt: skip
 def test_no_two_ranges_have_the_same_label(scores):
-    ranges = _equal_information(scores, np.ones(len(scores)))
+    ranges = ranges_of_scores(scores, np.ones(len(scores)))
     assert len({label for _, _, label in ranges}) == len(ranges)
     rows = np.concatenate([rows for rows, _, _ in ranges])
     assert np.array_equal(np.sort(rows), np.arange(len(scores)))

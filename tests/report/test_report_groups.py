@@ -19,7 +19,7 @@ from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.report import subgroups as groups
-from skcalib.report.decision import decision_advice, find_decision
+from skcalib.report.advice import advice_on_decisions, find_decision
 from skcalib.report.findings import Findings, GroupingFinding
 from skcalib.report.subgroups import find_grouping
 from skcalib.stats.means import MeanInterval
@@ -118,9 +118,9 @@ def test_nothing_is_promised_where_nothing_is_gained():
 
 def test_a_bound_below_zero_takes_nothing_off_the_rest():
     low, high = MeanInterval(-0.01, -0.02, -0.005, 0.004), MeanInterval(0.05, 0.03, 0.07, 0.01)
-    rest = groups._rest(REFINEMENT, low)
+    rest = groups.rest_of_loss(REFINEMENT, low)
     assert (rest.estimate, rest.low, rest.high) == pytest.approx((0.2, 0.19, 0.21))
-    rest = groups._rest(REFINEMENT, high)
+    rest = groups.rest_of_loss(REFINEMENT, high)
     assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
 
 
@@ -286,7 +286,7 @@ def test_costs_of_several_classes_and_of_the_other_event():
     data = make_tempered_simplex(1000, 3, random_state=0)
     costs = ((0, 10, 20), (30, 0, 20), (5, 5, 0))
     found = decided(data.y, data.y_proba, costs=costs)
-    (said,) = decision_advice(found)
+    said = advice_on_decisions(found)
     assert "per 1,000 samples, in the units of the given costs" in said and found.costs == costs
     y, p, _ = world(400)
     names, options = np.array(["no", "yes"])[y], {"costs": [[0, 1], [4, 0]]}

@@ -12,17 +12,17 @@ from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
 import skcalib
-from skcalib.significance import cumulative
-from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter, _merged
+from skcalib.significance import binary
+from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter, merged_rows
 from skcalib.smoothers import QuantileBins, UniformBins
 
 ASYMPTOTIC = {"n_resamples": 0}
 DRAWN = "labels drawn from the forecasts"
-kuiper = partial(skcalib.cumulative_test, statistic="kuiper")
+kuiper = partial(skcalib.significance.cumulative_test, statistic="kuiper")
 TESTS = {
     "spiegelhalter": skcalib.spiegelhalter_test,
     "hosmer_lemeshow": skcalib.hosmer_lemeshow_test,
-    "ks": skcalib.cumulative_test,
+    "ks": skcalib.significance.cumulative_test,
     "kuiper": kuiper,
 }
 every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
@@ -34,8 +34,8 @@ def made(p, weight):
     return {
         "spiegelhalter": Spiegelhalter(rows),
         "hosmer_lemeshow": HosmerLemeshow(rows, QuantileBins(10), 0),
-        "ks": cumulative.KolmogorovSmirnov(rows),
-        "kuiper": cumulative.Kuiper(rows),
+        "ks": binary.KolmogorovSmirnov(rows),
+        "kuiper": binary.Kuiper(rows),
     }
 
 
@@ -85,8 +85,8 @@ def test_cumulative_by_hand():
     curve = np.concatenate([[0], np.cumsum((y - p)[order])]) / 60
     sigma = np.sqrt(np.sum(p * (1 - p))) / 60
     for test, size, law in (
-        (skcalib.cumulative_test, np.abs(curve).max(), cumulative.brownian_maximum_sf),
-        (kuiper, np.ptp(curve), cumulative.brownian_range_sf),
+        (skcalib.significance.cumulative_test, np.abs(curve).max(), binary.brownian_maximum_sf),
+        (kuiper, np.ptp(curve), binary.brownian_range_sf),
     ):
         found = test(y, p, n_resamples=0)
         assert (found.estimate, found.statistic) == pytest.approx((size, size / sigma))
@@ -95,7 +95,7 @@ def test_cumulative_by_hand():
 
 def test_laws_of_brownian_motion():
     """Known quantiles, simulated frequencies, moments, and no negative tail."""
-    maximum, width = cumulative.brownian_maximum_sf, cumulative.brownian_range_sf
+    maximum, width = binary.brownian_maximum_sf, binary.brownian_range_sf
     assert maximum(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
     assert maximum(20.0) == pytest.approx(4 * norm.sf(20.0), abs=0)
     assert width(9.0) == pytest.approx(8 * norm.sf(9.0), abs=0)
@@ -134,7 +134,10 @@ def test_pvalues_of_other_packages():
     assert found.method == "Spiegelhalter (asymptotic)"
     found = skcalib.spiegelhalter_test(y, p, **one_sided).pvalue
     assert found == pytest.approx(0.737381144796174, rel=1e-11)
-    for test, pvalue in ((skcalib.cumulative_test, 0.6377291711715), (kuiper, 0.6932049497373756)):
+    for test, pvalue in (
+        (skcalib.significance.cumulative_test, 0.6377291711715),
+        (kuiper, 0.6932049497373756),
+    ):
         assert test(y, p, **ASYMPTOTIC).pvalue == pytest.approx(pvalue, rel=1e-7)
     example = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
     assert round(skcalib.spiegelhalter_test(*example, **one_sided).pvalue, 4) == 0.8486
@@ -264,11 +267,11 @@ def test_an_impossible_label_refutes(test, p, reason):
         found = test(*data)
         assert (found.statistic, found.pvalue) == (np.inf, 0)
         assert f"refuted by {reason}" in found.method
-    assert skcalib.combine_tests([found, test(*draw(50))], method="fisher").pvalue == 0
+    assert skcalib.significance.combine_tests([found, test(*draw(50))], method="fisher").pvalue == 0
     if test is skcalib.spiegelhalter_test:
-        assert skcalib.corp_test(y, forecast, n_resamples=9).pvalue == 0
+        assert skcalib.errors.corp_test(y, forecast, n_resamples=9).pvalue == 0
         exact = {"metric": skcalib.ks_calibration_error, "n_resamples": 9}
-        assert skcalib.consistency_test(y, forecast, **exact).pvalue == 0
+        assert skcalib.significance.consistency_test(y, forecast, **exact).pvalue == 0
 
 
 @every_test
@@ -286,7 +289,9 @@ def test_swapped_classes_and_whole_weights(test):
     options = dict(ASYMPTOTIC)
     if test is skcalib.hosmer_lemeshow_test:  # quantile bins count samples, closed on the right
         options["strategy"] = "uniform"
-    if test is not skcalib.cumulative_test:  # which has another maximum from the other end
+    if (
+        test is not skcalib.significance.cumulative_test
+    ):  # which has another maximum from the other end
         same, other = test(y, p, **options), test(1 - y, 1 - p, **options)
         assert same.pvalue == pytest.approx(other.pvalue, rel=1e-9)
     weight = np.random.default_rng(1).integers(0, 3, 300)
@@ -327,7 +332,7 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     asymptotic, drawn = test(y, p, n_resamples=0), test(y, p, n_resamples=3999)
     assert drawn.statistic == asymptotic.statistic
     assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
-    merged = _merged(problem_of(y, np.append([0.0, 1.0], p[2:])))
+    merged = merged_rows(problem_of(y, np.append([0.0, 1.0], p[2:])))
     assert len(merged.weight) <= 1000 and (merged.forecast[[0, -1], 1] == [0, 1]).all()
 
 

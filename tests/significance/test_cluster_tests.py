@@ -14,12 +14,13 @@ from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import ClusterKernel, ResidualKernel, resolve_kernel
 from skcalib.significance.logistic import JointRatio
 
-BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test)
+BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
 LOGISTIC = [
-    partial(s.logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
+    partial(s.significance.logistic_calibration_test, hypothesis=one)
+    for one in ("joint", "intercept", "slope")
 ]
 #: Functions of labels, forecasts and two groups.
-OF_GROUPS = (s.compare_windows, s.calibration_curve_equality_test, s.calibration_by_group)
+OF_GROUPS = (s.compare_windows, s.grouping.calibration_curve_equality_test, s.calibration_by_group)
 clustered = partial(clusters_of, size=10)
 
 
@@ -131,9 +132,13 @@ def test_laws_of_independent_samples_are_refused():
         (kernel, {"statistic": "linear"}, "assumes independent samples: use statistic='unbiased'"),
         (kernel, {"statistic": "block", "block_size": 5}, "'asymptotic' assumes independent sampl"),
         (kernel, {"method": "bound"}, "method='bound' assumes independent samples"),
-        (s.consistency_test, {"metric": metric}, "draws labels independently"),
+        (s.significance.consistency_test, {"metric": metric}, "draws labels independently"),
         (s.hosmer_lemeshow_test, {"ddof": 2}, "fitted to labels in clusters: use ddof=0"),
-        (s.logistic_calibration_test, {"n_resamples": 9}, "cannot be drawn: leave out n_resamples"),
+        (
+            s.significance.logistic_calibration_test,
+            {"n_resamples": 9},
+            "cannot be drawn: leave out n_resamples",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             test(y, proba, groups=cluster, **options)

@@ -8,7 +8,8 @@ from skcalib.datasets import make_tempered_simplex, make_widmann
 
 METRICS = [
     skcalib.calibration_error, skcalib.ks_calibration_error, skcalib.kernel_calibration_error,
-    skcalib.simplex_calibration_error, skcalib.proper_calibration_error, skcalib.root_brier_score,
+    skcalib.errors.simplex_calibration_error, skcalib.proper_calibration_error,
+    skcalib.root_brier_score,
 ]  # fmt: skip
 
 
@@ -19,7 +20,7 @@ def test_any_error_of_the_library(metric, resample):
     names = np.array(["c", "a", "b"])
     given, options = (names[data.y], data.y_proba), {"n_resamples": 15, "random_state": 0}
     options |= {"resample_forecasts": resample, "labels": names}
-    test = skcalib.consistency_test(*given, metric=metric, **options)
+    test = skcalib.significance.consistency_test(*given, metric=metric, **options)
     assert test.estimate == metric(*given, labels=names)
     stages = 1 + 15 * 2.0 ** np.arange(4)  # more draws while none is as large
     multiples = test.pvalue * stages
@@ -34,7 +35,7 @@ def test_labels_at_the_given_forecasts_make_an_exact_test():
     for seed in range(150):
         p = rng.choice([0.1, 0.5, 0.9], 30)
         y = (rng.random(30) < p).astype(int)
-        test = skcalib.consistency_test(
+        test = skcalib.significance.consistency_test(
             y, p, metric=skcalib.calibration_error, notion="canonical", n_bins=3, labels=[0, 1],
             n_resamples=19, resample_forecasts=False, random_state=seed,
         )  # fmt: skip
@@ -46,11 +47,14 @@ def test_labels_at_the_given_forecasts_make_an_exact_test():
 
 def test_power_and_sentences():
     wrong = make_widmann(250, model="M2", random_state=0)
-    test = skcalib.consistency_test(
+    test = skcalib.significance.consistency_test(
         wrong.y, wrong.y_proba, n_resamples=99, random_state=0, resample_forecasts=False
     )
     assert 1 / 793 <= test.pvalue <= 0.01 and "labels drawn at the given forecasts" in str(test)
-    assert "consistency resampling" in skcalib.consistency_test(wrong.y, wrong.y_proba).method
+    assert (
+        "consistency resampling"
+        in skcalib.significance.consistency_test(wrong.y, wrong.y_proba).method
+    )
 
 
 def test_a_metric_that_is_nan_for_some_labels_is_refused():
@@ -60,7 +64,9 @@ def test_a_metric_that_is_nan_for_some_labels_is_refused():
     p = np.full(20, 0.5)
     for y in (np.arange(20) % 2, np.arange(1, 21) % 2):
         with pytest.raises(ValueError, match="The metric returned NaN"):
-            skcalib.consistency_test(y, p, metric=metric, n_resamples=39, random_state=0)
+            skcalib.significance.consistency_test(
+                y, p, metric=metric, n_resamples=39, random_state=0
+            )
 
 
 @pytest.mark.slow
@@ -70,9 +76,10 @@ def test_resampled_forecasts_reject_calibrated_ones():
     for seed in range(30):
         data = make_widmann(250, model="M1", random_state=seed)
         for resample in rejected:
-            test = skcalib.consistency_test(
-                data.y, data.y_proba, metric=skcalib.simplex_calibration_error, bins="uniform",
-                labels=range(10), n_resamples=39, resample_forecasts=resample, random_state=seed,
+            test = skcalib.significance.consistency_test(
+                data.y, data.y_proba, metric=skcalib.errors.simplex_calibration_error,
+                bins="uniform", labels=range(10), n_resamples=39, resample_forecasts=resample,
+                random_state=seed,
             )  # fmt: skip
             rejected[resample] += test.rejects()
     assert rejected[True] >= 27

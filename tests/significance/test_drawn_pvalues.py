@@ -94,11 +94,11 @@ def of_all_labels(statistic, p):
 @pytest.mark.parametrize(
     "test",
     [
-        s.cumulative_test,
-        partial(s.cumulative_test, statistic="kuiper"),
+        s.significance.cumulative_test,
+        partial(s.significance.cumulative_test, statistic="kuiper"),
         s.spiegelhalter_test,
         partial(s.hosmer_lemeshow_test, n_bins=3),
-        partial(s.logistic_calibration_test, hypothesis="intercept"),
+        partial(s.significance.logistic_calibration_test, hypothesis="intercept"),
         s.kernel_calibration_test,
     ],
     ids=["cumulative", "kuiper", "spiegelhalter", "hosmer_lemeshow", "intercept", "kernel"],
@@ -127,11 +127,11 @@ def test_tiny_pvalues_are_those_of_all_labels(test):
 
 GROUPS = np.repeat(np.arange(30), 2)
 CALLS = {
-    "cumulative_test": lambda y, p: s.cumulative_test(y, p),
+    "cumulative_test": lambda y, p: s.significance.cumulative_test(y, p),
     "hosmer_lemeshow_test": lambda y, p: s.hosmer_lemeshow_test(y, p),
     "spiegelhalter_test": lambda y, p: s.spiegelhalter_test(y, p),
-    "logistic_calibration_test": lambda y, p: s.logistic_calibration_test(y, p),
-    "cumulative_test of clusters": lambda y, p: s.cumulative_test(
+    "logistic_calibration_test": lambda y, p: s.significance.logistic_calibration_test(y, p),
+    "cumulative_test of clusters": lambda y, p: s.significance.cumulative_test(
         np.tile(y, 2), np.tile(p, 2), groups=np.append(GROUPS, GROUPS + 30)
     ),
     "kernel_calibration_test": lambda y, p: s.kernel_calibration_test(y, p),
@@ -142,11 +142,11 @@ CALLS = {
     "embedding of clusters": lambda y, p: s.kernel_calibration_test(
         np.tile(y, 4), np.tile(p, 4), method="embedding", groups=np.arange(240) // 2
     ),
-    "consistency_test": lambda y, p: s.consistency_test(
+    "consistency_test": lambda y, p: s.significance.consistency_test(
         y, p, metric=s.ks_calibration_error, n_resamples=99, random_state=0
     ),
-    "corp_test": lambda y, p: s.corp_test(y, p, n_resamples=99),
-    "corp_test of a sketch": lambda y, p: s.corp_test(
+    "corp_test": lambda y, p: s.errors.corp_test(y, p, n_resamples=99),
+    "corp_test of a sketch": lambda y, p: s.errors.corp_test(
         s.ForecastSketch([0, 1]).fit(y, p), n_resamples=99
     ),
 }
@@ -178,7 +178,9 @@ def test_permutations_and_signs_of_regions():
 def test_pvalues_of_many_groups_can_be_corrected():
     """The p-value of one of 300 groups, of twenty labels each, is small enough for Bonferroni."""
     y, p = few_labels(20, seed=3)
-    found = s.cumulative_test(np.append(y, [1, 1, 1]), np.append(p, [0.01, 0.01, 0.02]))
+    found = s.significance.cumulative_test(
+        np.append(y, [1, 1, 1]), np.append(p, [0.01, 0.01, 0.02])
+    )
     assert "labels drawn" in found.method and found.statistic > 5
     assert 300 * found.pvalue < 0.05
 

@@ -10,10 +10,10 @@ from dense_directions import labels_from
 from scipy.integrate import quad
 from scipy.stats import chi2, norm
 
-from skcalib import calibration_e_value, combine_tests, kernel_calibration_test
+from skcalib import kernel_calibration_test
 from skcalib.data.notions import Multilabel
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.significance import CalibrationTest
+from skcalib.significance import CalibrationTest, calibration_e_value, combine_tests
 
 
 def binary(n, rng, *, slope=1.0, shift=0.0):

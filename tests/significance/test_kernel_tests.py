@@ -14,12 +14,11 @@ from skcalib.data.notions import NOTIONS, Canonical, Classwise
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_widmann
 from skcalib.errors import kernel as _errors
-from skcalib.errors.kernel import ResidualKernel
-from skcalib.errors.mean_embedding import Embedding
+from skcalib.errors.kernel import Embedding, ResidualKernel
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.kernel import METHODS
-from skcalib.stats.chi_square_mixture import chi_square_mixture_sf
+from skcalib.stats.squared_norm import chi_square_mixture_sf
 
 ALL = [(statistic, method) for statistic in METHODS for method in METHODS[statistic]]
 
@@ -73,7 +72,7 @@ def test_random_blocks_of_the_real_size():
     assert test.pvalue > 0.001
     assert test.estimate == pytest.approx(skcalib.kernel_calibration_error(y, proba), rel=1e-12)
     assert test.statistic == pytest.approx(2 * 9_999 * test.estimate, rel=1e-9)
-    bound = skcalib.distribution_free_bound(y, proba)
+    bound = skcalib.significance.distribution_free_bound(y, proba)
     assert bound.method == f"distribution-free bound, {sentence}"
     assert 0 < bound.pvalue <= 1
     few = skcalib.kernel_calibration_test(y[:500], proba[:500])
@@ -92,7 +91,7 @@ def test_bound_of_random_blocks_counts_independent_pairs(few_are_many):
     """Lemma 2 of W19 with 2 blocks of 30 independent pairs in place of floor(n / 2), and B = 2."""
     y, proba = calibrated(122, 2, 0)
     wrong = proba[:, ::-1]
-    found = skcalib.distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
+    found = skcalib.significance.distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
     n_pairs = 2 * (61 // 2)
     assert "2 random blocks of 61 samples" in found.method and found.estimate > 0
     assert found.pvalue == pytest.approx(np.exp(-n_pairs * found.estimate**2 / 8), rel=1e-9)
@@ -230,7 +229,7 @@ def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts()
         y = np.array([code // 3**k % 3 for k in range(4)])
         problem = check_problem(y, proba, labels=[0, 1, 2])
         embedding = Embedding(problem, kernel, Canonical(), points)
-        mean = embedding._features(slice(None), problem.target).mean(axis=0)
+        mean = embedding.features(slice(None), problem.target).mean(axis=0)
         chance = np.prod(proba[np.arange(4), y])
         total, means = total + chance * np.outer(mean, mean), means + chance * mean
     np.testing.assert_allclose(means, 0, atol=1e-15)
@@ -240,7 +239,7 @@ def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts()
 def test_embedding_at_given_locations(multiclass):
     arguments = {"locations": np.eye(3), "kernel": GaussianKernel(0.3)}
     test = run(multiclass, method="embedding", **arguments)
-    value = skcalib.unconditional_mean_embedding_error(*multiclass, **arguments)
+    value = skcalib.errors.unconditional_mean_embedding_error(*multiclass, **arguments)
     assert test.estimate == value
     assert test.statistic == pytest.approx(150 * value, rel=1e-12)
     many = {"data": calibrated(200, 3, 0), "method": "embedding", **arguments}
@@ -255,7 +254,7 @@ def test_bounds_by_their_formulas(statistic):
     kernel, n = 0.5 * LaplacianKernel(0.4), 250  # whose largest value is 1
     data = make_widmann(n, model="M2", random_state=0)
     pair = data.y, data.y_proba
-    test = skcalib.distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
+    test = skcalib.significance.distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
     t = test.estimate
     if statistic == "biased":
         expected = np.exp(-0.5 * max(0, np.sqrt(n * t) - 1) ** 2)
@@ -269,14 +268,18 @@ def test_bounds_by_their_formulas(statistic):
 def test_a_sum_of_classes_has_a_larger_bound(multiclass):
     arguments = {"statistic": "unbiased", "kernel": LaplacianKernel(0.2)}
     mean, total = (
-        skcalib.distribution_free_bound(*multiclass, notion=Classwise(reduce), **arguments)
+        skcalib.significance.distribution_free_bound(
+            *multiclass, notion=Classwise(reduce), **arguments
+        )
         for reduce in ("mean", "sum")
     )
     assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-12)
     assert total.pvalue == pytest.approx(mean.pvalue, rel=1e-12)
     # No number of samples is too small.
-    assert skcalib.distribution_free_bound([1], [0.5], statistic="biased").pvalue == 1.0
-    assert skcalib.distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
+    assert (
+        skcalib.significance.distribution_free_bound([1], [0.5], statistic="biased").pvalue == 1.0
+    )
+    assert skcalib.significance.distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
 
 
 # --- statistics -----------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from skcalib import calibration_intercept_slope, logistic_calibration_test
-from skcalib.significance import logistic
+from skcalib import calibration_intercept_slope
+from skcalib.significance import logistic, logistic_calibration_test
 
 HYPOTHESES = ("joint", "intercept", "slope")
 

@@ -55,20 +55,22 @@ def test_the_change_is_found_and_sketches_agree():
 
 
 def test_equal_curves_are_kept_and_others_found():
-    kept = [s.calibration_curve_equality_test(*windows(seed, 300)).pvalue for seed in range(40)]
+    kept = [
+        s.grouping.calibration_curve_equality_test(*windows(seed, 300)).pvalue for seed in range(40)
+    ]
     assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 40)
     assert np.mean(kept) > 0.3
     data = windows(2, change=1.4)
-    found = s.calibration_curve_equality_test(*data)
+    found = s.grouping.calibration_curve_equality_test(*data)
     assert found.pvalue < 1e-3
     assert found.estimate > 0
-    assert s.calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
+    assert s.grouping.calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
     y, p, by = windows(0)
     ties = y, p.round(1).clip(0.05, 0.95), by  # a sketch keeps them
-    one, two = (s.calibration_curve_equality_test(*x) for x in (ties, sketches(*ties)))
+    one, two = (s.grouping.calibration_curve_equality_test(*x) for x in (ties, sketches(*ties)))
     assert two.statistic == pytest.approx(one.statistic, rel=1e-9)
     assert "curves differ" in str(found)
-    same = s.calibration_curve_equality_test(
+    same = s.grouping.calibration_curve_equality_test(
         np.ones(60, dtype=int), *windows(0, 30)[1:], labels=[0, 1]
     )
     assert (same.estimate, same.pvalue) == (0, 1)
@@ -76,21 +78,21 @@ def test_equal_curves_are_kept_and_others_found():
 
 def test_two_models_and_clusters(monkeypatch):
     y, p, by = windows(4, 300)
-    right = s.calibration_curve_equality_test(y, p, second=p)
+    right = s.grouping.calibration_curve_equality_test(y, p, second=p)
     assert right.pvalue > 0.05
-    other = s.calibration_curve_equality_test(y, p, second=p**2)
+    other = s.grouping.calibration_curve_equality_test(y, p, second=p**2)
     assert other.pvalue < 0.01
     assert "signs of clusters" in other.method  # both rows of a sample are one
     clusters = np.arange(600) % 60
-    found = s.calibration_curve_equality_test(y, p, by, groups=clusters)
+    found = s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters)
     assert "signs of clusters" in found.method
     monkeypatch.setattr("skcalib.grouping.equal_curves._BLOCK", 7 * 60)  # seven draws at once
-    assert s.calibration_curve_equality_test(y, p, by, groups=clusters) == found
+    assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters) == found
     with pytest.warns(UserWarning, match="6 clusters"):
-        assert s.calibration_curve_equality_test(y, p, by, groups=clusters % 6).pvalue > 0
+        assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters % 6).pvalue > 0
     message = "5 clusters: the test of equal curves needs at least 6"
     with pytest.warns(UserWarning), pytest.raises(ValueError, match=message):
-        s.calibration_curve_equality_test(y, p, by, groups=clusters % 5)
+        s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters % 5)
     with pytest.raises(ValueError, match="60 clusters have samples in both windows"):
         s.compare_windows(y, p, by, groups=clusters)
 
@@ -98,7 +100,7 @@ def test_two_models_and_clusters(monkeypatch):
 def test_refusals():
     pd = pytest.importorskip("pandas")
     y, p, by = windows(5, 50)
-    equality = s.calibration_curve_equality_test
+    equality = s.grouping.calibration_curve_equality_test
     index, apart = np.arange(100) + 7, np.repeat([0.2, 0.8], 4000)
     apart[[0, -1]] = apart[[-1, 0]]  # two samples are no overlap
     score, label = pd.Series(p, index=index, name="p"), pd.Series(y, index=index)
@@ -186,7 +188,7 @@ def test_samples_repeated_within_clusters_are_no_information():
         errors = [getattr(one, name).difference.standard_error for one in found]
         assert errors[1] == pytest.approx(errors[0], rel=0.01)
         assert errors[2] == pytest.approx(errors[0] / 2, rel=0.01)
-    equality = s.calibration_curve_equality_test
+    equality = s.grouping.calibration_curve_equality_test
     curves = [equality(*data, **options).pvalue for data, options in calls]
     assert curves[2] < min(curves[:2]) / 2
 
@@ -202,7 +204,7 @@ def test_weighted_difference_at_two_scores_by_hand():
         overlap = sums[0] * sums[1] / sum(sums)
         rates = [weight[one] @ y[one] / weight[one].sum() for one in rows]
         total, mass = total + overlap * (rates[0] - rates[1]), mass + overlap
-    found = s.calibration_curve_equality_test(y, p, by, sample_weight=weight)
+    found = s.grouping.calibration_curve_equality_test(y, p, by, sample_weight=weight)
     assert found.estimate == pytest.approx(total / mass, abs=1e-9)
 
 
@@ -219,13 +221,13 @@ def exchanged(kind, options):
     options = {name: rows[name] for name in options}
     if kind == "models":
         q = p**0.9
-        curves = s.calibration_curve_equality_test
+        curves = s.grouping.calibration_curve_equality_test
         for function in (s.compare_calibration, s.calibration_improvement):
             with warnings.catch_warnings(action="ignore"):  # whether the map is injective
                 yield function(y, p, q, **options), function(y, q, p, **options)
         yield curves(y, p, second=q, **options), curves(y, q, second=p, **options)
         return
-    for function in (s.compare_windows, s.calibration_curve_equality_test):
+    for function in (s.compare_windows, s.grouping.calibration_curve_equality_test):
         if kind == "sketches":
             one, two = (
                 s.ForecastSketch([0, 1]).fit(y[window == k], p[window == k]) for k in (0, 1)

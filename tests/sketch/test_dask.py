@@ -73,7 +73,7 @@ def ensemble(**options):
 def corp():
     options = {"n_resamples": 39, "random_state": 0, "notion": "classwise"}
     terms = s.corp_decomposition(*FEW, notion="classwise")
-    bands, test = s.corp_bands(*FEW, **options), s.corp_test(*FEW, **options)
+    bands, test = s.errors.corp_bands(*FEW, **options), s.errors.corp_test(*FEW, **options)
     return [terms.miscalibration, *(one.low for one in bands), test]
 
 
@@ -109,11 +109,13 @@ TASKS = {
         s.calibration_error_interval(*SOME, **BY_DRAWS, method=method, **options)
         for method in ("jackknife", "bootstrap")
     ],
-    "consistency": partial(s.consistency_test, *SOME, **BY_DRAWS, random_state=0),
+    "consistency": partial(s.significance.consistency_test, *SOME, **BY_DRAWS, random_state=0),
     "kernels": kernels,
 }
 WITHOUT_N_JOBS = {
-    "simulated": partial(s.cumulative_test, *UNIFORM, n_resamples=3000, random_state=0),
+    "simulated": partial(
+        s.significance.cumulative_test, *UNIFORM, n_resamples=3000, random_state=0
+    ),
     "cross-fitted": lambda: [
         s.proper_calibration_error(*SOME, smoother=CrossFitted(LogisticRegression()), notion=notion)
         for notion in ("canonical", "classwise")
@@ -125,7 +127,7 @@ WITHOUT_N_JOBS = {
     ),
     "maps": lambda: [
         one.fit(MORE[1], MORE[0]).transform(MORE[1])
-        for one in (s.PlattScaling(), s.MatrixScaling(loss="brier"))
+        for one in (s.PlattScaling(), s.recalibration.MatrixScaling(loss="brier"))
     ],
     "stream": stream_parts,
 }

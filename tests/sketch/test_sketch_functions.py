@@ -97,7 +97,7 @@ TIED = {f"{f.__name__}, {loss}": (f, {"loss": loss}) for f in OF_LOSSES
 WITHOUT_LEVERAGE = {
     "mean distance": (s.integrated_calibration_index, {}),
     "quantile of distances": (s.integrated_calibration_index, {"quantile": 0.9}),
-    "confidence band": (s.corp_bands, {"band": "confidence"}),
+    "confidence band": (s.errors.corp_bands, {"band": "confidence"}),
     "isotonic": (s.corp_decomposition, {}),
     "isotonic, spherical": (s.corp_decomposition, {"loss": "spherical"}),
 }
@@ -163,8 +163,8 @@ def test_consistency_bands_have_the_same_law(kind):
     """Ends of 1,999 draws: their Monte Carlo error is about .03 of the width of the band."""
     y, score = tied(1500)
     weight = weights(kind, 1500)
-    (found,) = s.corp_bands(sketch_of("binary", y, score, weight), n_resamples=1999)
-    (expected,) = s.corp_bands(y, score, sample_weight=weight, n_resamples=1999)
+    (found,) = s.errors.corp_bands(sketch_of("binary", y, score, weight), n_resamples=1999)
+    (expected,) = s.errors.corp_bands(y, score, sample_weight=weight, n_resamples=1999)
     np.testing.assert_allclose(found.forecast, expected.forecast, rtol=1e-14)
     np.testing.assert_allclose(found.recalibrated, expected.recalibrated, rtol=1e-12)
     width = expected.high - expected.low
@@ -180,8 +180,8 @@ def test_corp_tests_have_the_same_law(case, loss):
     if case == "binary":
         y = np.where(near, np.random.default_rng(2).random(400) < proba, y).astype(int)
     options = {"loss": loss, "n_resamples": 1999}
-    found = s.corp_test(sketch_of(case, y, proba), **options)
-    expected = s.corp_test(y, proba, notion=CASES[case][1], **options)
+    found = s.errors.corp_test(sketch_of(case, y, proba), **options)
+    expected = s.errors.corp_test(y, proba, notion=CASES[case][1], **options)
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
     assert found.method == expected.method
     middle = (found.pvalue + expected.pvalue) / 2
@@ -233,7 +233,7 @@ def test_the_corp_test_has_its_level(weighted):
         y = (rng.random(200) < score).astype(int)
         weight = rng.uniform(0.5, 1.5, 200) if weighted else None
         sketch = s.ForecastSketch([0, 1]).fit(y, score, weight)
-        rejected += s.corp_test(sketch, n_resamples=39, random_state=seed).pvalue <= 0.1
+        rejected += s.errors.corp_test(sketch, n_resamples=39, random_state=seed).pvalue <= 0.1
     low, high = binom.ppf([1e-3, 0.999], n_seeds, 0.1)  # 12 and 41 of 250
     assert low <= rejected <= high
 
@@ -245,7 +245,9 @@ def test_consistency_bands_hold_calibrated_curves_as_often_as_they_say():
     for seed in range(200):
         score = rng.integers(1, 30, 1800) / 30
         sketch = s.ForecastSketch([0, 1]).fit((rng.random(1800) < score).astype(int), score)
-        (band,) = s.corp_bands(sketch, n_resamples=99, confidence_level=0.9, random_state=seed)
+        (band,) = s.errors.corp_bands(
+            sketch, n_resamples=99, confidence_level=0.9, random_state=seed
+        )
         assert len(band.forecast) == 29
         held = (band.low <= band.recalibrated) & (band.recalibrated <= band.high)
         inside.append(held[[2, 8, 14, 20, 26]])
@@ -293,23 +295,23 @@ BINARY = {
     "root": s.root_brier_score,
     "lines": s.calibration_intercept_slope,
     "summary": s.calibration_summary,
-    "confidence band": partial(s.corp_bands, band="confidence"),
+    "confidence band": partial(s.errors.corp_bands, band="confidence"),
     "log": partial(s.score_decomposition, loss="log"),
     "log bound": partial(s.calibration_upper_bound, loss="log"),
     "uniform bins": partial(s.calibration_error, strategy="uniform", n_bins=7),
     "quantile bins": partial(s.calibration_error, n_bins=7),
     "without bias": partial(s.calibration_error, norm="l2", debiased=True, n_bins=3),
     "edges": partial(s.calibration_error, n_bins=[0, 0.33, 1]),
-    "differences": s.cumulative_curve,
-    "kde": s.kde_calibration_error,
+    "differences": s.errors.cumulative_curve,
+    "kde": s.errors.kde_calibration_error,
     "ks": s.ks_calibration_error,
     "smooth": s.smooth_calibration_error,
     "corp": s.corp_decomposition,
     "z": s.spiegelhalter_test,
-    "walk": s.cumulative_test,
-    "kuiper": partial(s.cumulative_test, statistic="kuiper"),
-    "ratio": s.logistic_calibration_test,
-    "ratio of the slope": partial(s.logistic_calibration_test, hypothesis="slope"),
+    "walk": s.significance.cumulative_test,
+    "kuiper": partial(s.significance.cumulative_test, statistic="kuiper"),
+    "ratio": s.significance.logistic_calibration_test,
+    "ratio of the slope": partial(s.significance.logistic_calibration_test, hypothesis="slope"),
     "quantiles": s.hosmer_lemeshow_test,
     "ranges": partial(s.hosmer_lemeshow_test, strategy="uniform"),
     "many quantiles": partial(s.hosmer_lemeshow_test, n_bins="auto"),
@@ -357,12 +359,15 @@ def test_draws_of_difficult_input(case, loss):
     y, score, weight = HOSTILE[case]
     options, exact = {"loss": loss, "n_resamples": 99}, {"sample_weight": weight, "labels": [0, 1]}
     sketch = s.ForecastSketch([0, 1]).fit(y, score, weight)
-    found, expected = s.corp_test(sketch, **options), s.corp_test(y, score, **options, **exact)
+    found, expected = (
+        s.errors.corp_test(sketch, **options),
+        s.errors.corp_test(y, score, **options, **exact),
+    )
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-8, abs=1e-12)
     assert np.isinf(found.estimate) == np.isinf(expected.estimate)
     assert 0 <= found.pvalue <= 1 and not np.isnan(found.estimate)
     assert (found.pvalue == 0) == (expected.pvalue == 0)
-    (found,), (expected,) = s.corp_bands(sketch), s.corp_bands(y, score, **exact)
+    (found,), (expected,) = s.errors.corp_bands(sketch), s.errors.corp_bands(y, score, **exact)
     np.testing.assert_allclose(found.recalibrated, expected.recalibrated, atol=1e-12)
     for band in (found, expected):
         assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
@@ -411,13 +416,19 @@ def sketches():
 INTERVAL = s.calibration_error_interval
 BY_CLASS = {"notion": "classwise"}
 OF_SAMPLES = (
-    *(s.consistency_test, s.distribution_free_bound, s.kernel_calibration_error),
-    *(s.kernel_calibration_test, s.sharpness, s.simplex_calibration_error),
+    *(
+        s.significance.consistency_test,
+        s.significance.distribution_free_bound,
+        s.kernel_calibration_error,
+    ),
+    *(s.kernel_calibration_test, s.sharpness, s.errors.simplex_calibration_error),
     *(partial(INTERVAL, metric=metric) for metric in ("kernel", lambda *data, **options: 0.0)),
     *(partial(INTERVAL, method=method) for method in ("jackknife", "subsampling", "bootstrap")),
 )
 SMOOTHED = (*ONE_NUMBER, s.score_decomposition, INTERVAL, s.integrated_calibration_index)
-CLUSTERED = [partial(f, groups=[0, 1]) for f in (s.calibration_summary, INTERVAL, s.corp_bands)]
+CLUSTERED = [
+    partial(f, groups=[0, 1]) for f in (s.calibration_summary, INTERVAL, s.errors.corp_bands)
+]
 #: Words -> what says them, and the sketch to which it does.
 REFUSED = {
     "3 separate classes, and the dependence of their errors is not known: make a sketch": (
@@ -428,9 +439,9 @@ REFUSED = {
     ),
     "labels from whole rows of y_proba, which a sketch of se": (
         "classwise",
-        partial(s.corp_test, **BY_CLASS),
+        partial(s.errors.corp_test, **BY_CLASS),
     ),
-    "for two classes, but the sketch has more": ("top label", s.cumulative_test),
+    "for two classes, but the sketch has more": ("top label", s.significance.cumulative_test),
     "needs the labels and forecasts themselves, got a ForecastSketch: pass y_": (
         "binary",
         *OF_SAMPLES,
@@ -494,7 +505,7 @@ def test_the_order_of_samples_in_a_cell_is_lost():
     def pairs(y, p):
         given = (y, p), (sketch_of("binary", y, p),)
         terms = [s.corp_decomposition(*one) for one in given]
-        return [s.kde_calibration_error(*one) for one in given], terms
+        return [s.errors.kde_calibration_error(*one) for one in given], terms
 
     (exact, found), (one, two) = pairs(np.array([0, 1]), np.array([0.5, 0.5 + 1e-9]))
     assert exact > 0.39 and found < 1e-6

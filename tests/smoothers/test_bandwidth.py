@@ -5,19 +5,20 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import dirichlet
 
-from skcalib import KernelRecalibrator, proper_calibration_error, refinement_loss
+from skcalib import proper_calibration_error, refinement_loss
 from skcalib.datasets import make_tempered_simplex
-from skcalib.links.ranks import curve_of_ranks, log_positive
+from skcalib.links.logits import curve_of_ranks, log_positive
+from skcalib.recalibration import KernelRecalibrator
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
-from skcalib.smoothers.kernel import MOST_EVALUATIONS, _search_bandwidth
+from skcalib.smoothers.kernel import MOST_EVALUATIONS, search_bandwidth
 
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]  # of the published code
 
 
 def problem(n_samples, n_classes, seed=0):
-    data = make_tempered_simplex(n_samples, n_classes, random_state=seed)
-    return data.y_proba, np.eye(n_classes)[data.y]
+    drawn = make_tempered_simplex(n_samples, n_classes, random_state=seed)
+    return drawn.y_proba, np.eye(n_classes)[drawn.y]
 
 
 class Counted:
@@ -38,20 +39,20 @@ class Counted:
 def test_few_full_evaluations_beat_a_grid(centre, shift, skew):
     """The subsample points `shift` decades beside the truth."""
     full, part = Counted(centre, skew), Counted(np.clip(centre + shift, -5, 0))
-    found = _search_bandwidth(full, criterion="risk", n_samples=10_000, subsample_cost=part)
+    search = search_bandwidth(full, criterion="risk", n_samples=10_000, subsample_cost=part)
     assert len(full.tried) <= MOST_EVALUATIONS
-    assert full([found.bandwidth]) <= full(GRID).min() + 1e-4
-    assert found.n_samples == 10_000
-    assert found.bandwidth == found.bandwidths[np.argmin(found.costs)]
-    assert np.all(np.diff(found.bandwidths) > 0)
+    assert full([search.bandwidth]) <= full(GRID).min() + 1e-4
+    assert search.n_samples == 10_000
+    assert search.bandwidth == search.bandwidths[np.argmin(search.costs)]
+    assert np.all(np.diff(search.bandwidths) > 0)
 
 
 def test_search_at_the_ends_and_with_infinite_costs():
-    decreasing = _search_bandwidth(lambda h: h, criterion="likelihood", n_samples=10)
+    decreasing = search_bandwidth(lambda h: h, criterion="likelihood", n_samples=10)
     assert decreasing.bandwidth == pytest.approx(1e-5)
-    nothing = _search_bandwidth(lambda h: np.full(len(h), np.inf), criterion="risk", n_samples=10)
+    nothing = search_bandwidth(lambda h: np.full(len(h), np.inf), criterion="risk", n_samples=10)
     assert nothing.bandwidth == 1
-    steep = _search_bandwidth(
+    steep = search_bandwidth(
         lambda h: np.where(h < 0.05, np.inf, np.log(h / 0.1) ** 2), criterion="risk", n_samples=10
     )
     assert steep.bandwidth == pytest.approx(0.1, rel=0.05)
@@ -65,10 +66,10 @@ def test_likelihood_of_many_samples_in_ten_evaluations(n_classes):
     search = kernel.bandwidth_search_
     assert search.criterion == "likelihood" and search.n_samples == 2200
     assert len(search.bandwidths) <= MOST_EVALUATIONS
-    assert kernel.log_likelihood() >= kernel._log_likelihoods(GRID[::2]).max()
+    assert kernel.log_likelihood() >= kernel._log_likelihoods()(GRID[::2]).max()
     assert kernel.log_likelihood() == pytest.approx(-search.costs.min() * 2200)
-    other = DirichletKernel(random_state=1).fit(forecast, target)
-    assert other.bandwidth_ == pytest.approx(kernel.bandwidth_, rel=0.1)
+    reseeded = DirichletKernel(random_state=1).fit(forecast, target)
+    assert reseeded.bandwidth_ == pytest.approx(kernel.bandwidth_, rel=0.1)
 
 
 @pytest.mark.parametrize("loss", ["brier", "log"])
@@ -95,14 +96,14 @@ def test_the_loss_in_use_chooses_the_bandwidth():
         assert value == refinement_loss(y, forecast, loss=loss, smoother=named)
         ranks = softmax(curve_of_ranks(forecast)(log_positive(forecast)), axis=1)
         kernel = DirichletKernel("risk", loss=loss).fit(ranks, target)
-        found = KernelRecalibrator(loss=loss).fit(forecast, y).predict_proba(forecast)
-        np.testing.assert_allclose(found, kernel.predict(ranks))
+        recalibrated = KernelRecalibrator(loss=loss).fit(forecast, y).predict_proba(forecast)
+        np.testing.assert_allclose(recalibrated, kernel.predict(ranks))
         asked[loss] = kernel.bandwidth_
     assert asked["brier"] != asked["log"]
     fixed = DirichletKernel(0.1).fit(forecast, target)
     assert fixed.for_loss(LogLoss()) is fixed
-    found = KernelRecalibrator(bandwidth=0.1).fit(forecast, y).predict_proba(forecast)
-    np.testing.assert_allclose(found, fixed.predict(forecast))
+    recalibrated = KernelRecalibrator(bandwidth=0.1).fit(forecast, y).predict_proba(forecast)
+    np.testing.assert_allclose(recalibrated, fixed.predict(forecast))
     assert DirichletKernel("risk").for_loss(LogLoss()).loss == LogLoss()
 
 
@@ -121,8 +122,8 @@ def test_rules():
     spread = forecast.var(axis=0).sum() / (forecast * (1 - forecast)).mean(axis=0).sum()
     assert scott.bandwidth_ == pytest.approx(500 ** (-1 / 3) * spread)
     assert scott.bandwidth_search_ is None
-    given = DirichletKernel(lambda n_samples, n_columns: n_columns / n_samples)
-    assert given.fit(forecast, target).bandwidth_ == pytest.approx(3 / 500)
+    by_function = DirichletKernel(lambda n_samples, n_columns: n_columns / n_samples)
+    assert by_function.fit(forecast, target).bandwidth_ == pytest.approx(3 / 500)
     certain = np.eye(3)[np.arange(6) % 3]
     assert DirichletKernel("scott").fit(certain, certain).bandwidth_ == 1e-5
     assert DirichletKernel("scott").fit(forecast[:1], target[:1]).bandwidth_ == 1e-5
@@ -164,7 +165,7 @@ def test_the_risk_comes_closer_to_the_truth_than_the_likelihood():
 def test_effective_neighbours_by_hand():
     forecast, target = problem(40, 6)
     weight = np.linspace(0.5, 2, 40)
-    density = [dirichlet.pdf(forecast.T, 1 + one / 0.2) for one in forecast]
+    density = [dirichlet.pdf(forecast.T, 1 + source / 0.2) for source in forecast]
     share = weight * np.transpose(density) * (1 - np.eye(40))
     share /= share.sum(axis=1, keepdims=True)
     square, uncertainty = np.sum(share**2, axis=1), 1 - np.sum(forecast**2, axis=1)

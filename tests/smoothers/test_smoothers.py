@@ -88,8 +88,8 @@ def test_cells_by_hand(smoother, forecast, cells):
     """Up to the numbers of the cells."""
     forecast = np.array(forecast)
     forecast = pairs(forecast) if forecast.ndim == 1 else forecast
-    found = clone(smoother).fit(forecast, forecast).cells_
-    together = found[:, None] == found
+    numbers = clone(smoother).fit(forecast, forecast).cells_
+    together = numbers[:, None] == numbers
     np.testing.assert_array_equal(together, np.array(list(cells))[:, None] == np.array(list(cells)))
 
 
@@ -97,8 +97,8 @@ def test_bins_by_rule_and_by_edges():
     p = pairs(np.random.default_rng(0).random(1000))
     for bins in (UniformBins, QuantileBins):
         for rule, number in (("auto", 9), ("cube_root", 10)):
-            found, expected = (bins(n).fit(p, p).cells_ for n in (rule, number))
-            np.testing.assert_array_equal(found, expected)
+            by_rule, expected = (bins(n).fit(p, p).cells_ for n in (rule, number))
+            np.testing.assert_array_equal(by_rule, expected)
     edges = [0, 0.2, 0.7, 1]
     cells = UniformBins(edges).fit(p, p)
     np.testing.assert_array_equal(cells.cells_, np.searchsorted(edges[1:-1], p[:, 1]))
@@ -107,10 +107,10 @@ def test_bins_by_rule_and_by_edges():
 
 def test_new_forecasts_go_to_the_nearest_occupied_cell():
     fitted = UniformBins(10).fit(pairs([0.05, 0.06, 0.95]), pairs([0.0, 1, 1]))
-    found = fitted.predict(pairs([0.3, 0.7, 0.0, 1.0]))[:, 1]
-    np.testing.assert_allclose(found, [0.5, 1, 0.5, 1])
-    found = LevelSets().fit(F, T).predict(pairs([0.27, 0.38]))[:, 1]
-    np.testing.assert_allclose(found, [0.5, 1])
+    predicted = fitted.predict(pairs([0.3, 0.7, 0.0, 1.0]))[:, 1]
+    np.testing.assert_allclose(predicted, [0.5, 1, 0.5, 1])
+    predicted = LevelSets().fit(F, T).predict(pairs([0.27, 0.38]))[:, 1]
+    np.testing.assert_allclose(predicted, [0.5, 1])
 
 
 @pytest.mark.parametrize("smoother", [*PARTITIONS, IsotonicSmoother()], ids=repr)
@@ -120,16 +120,20 @@ def test_cell_means_by_loops(smoother, binary):
     n, weight, target = len(y), np.random.default_rng(0).uniform(0.2, 3, len(y)), np.eye(2)[y]
     fitted = clone(smoother).fit(forecast, target, weight)
     mates = fitted.cells_[:, None] == fitted.cells_
-    for row, own in zip(fitted.smooth(), mates, strict=True):
-        np.testing.assert_allclose(row, np.average(target[own], axis=0, weights=weight[own]))
+    for row, mates_of_row in zip(fitted.smooth(), mates, strict=True):
+        np.testing.assert_allclose(
+            row, np.average(target[mates_of_row], axis=0, weights=weight[mates_of_row])
+        )
     if isinstance(smoother, IsotonicSmoother):
         return
     np.testing.assert_array_equal(fitted.cells_, clone(smoother).fit(forecast, target).cells_)
     mates &= ~np.eye(n, dtype=bool)
     alone = ~mates.any(axis=1)
     mates[alone] = ~np.eye(n, dtype=bool)[alone]
-    for row, own in zip(fitted.smooth_held_out(y.astype(float)), mates, strict=True):
-        assert row == pytest.approx(np.average(y[own], weights=weight[own]), abs=1e-12)
+    for row, mates_of_row in zip(fitted.smooth_held_out(y.astype(float)), mates, strict=True):
+        assert row == pytest.approx(
+            np.average(y[mates_of_row], weights=weight[mates_of_row]), abs=1e-12
+        )
     assert alone.any() or not isinstance(smoother, LevelSets)
 
 
@@ -149,8 +153,8 @@ def test_isotonic_is_that_of_scikit_learn(binary):
     reference = IsotonicRegression(out_of_bounds="clip").fit(forecast[:, 1], y, weight)
     np.testing.assert_allclose(fitted.smooth()[:, 1], reference.predict(forecast[:, 1]), atol=1e-12)
     grid = np.linspace(0, 1, 301)
-    found = fitted.predict(pairs(grid))[:, 1]
-    np.testing.assert_allclose(found, reference.predict(grid), atol=1e-12)
+    predicted = fitted.predict(pairs(grid))[:, 1]
+    np.testing.assert_allclose(predicted, reference.predict(grid), atol=1e-12)
     assert (np.diff(fitted.level_) > 0).all()
     rows = IsotonicSmoother().fit(forecast, target).smooth_held_out()
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(forecast, y):
@@ -197,12 +201,12 @@ def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch)
     new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
     for n_neighbors in (70, 300, 599):
         fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
-        found = fitted.smooth(), fitted.predict(new)
+        by_intervals = fitted.smooth(), fitted.predict(new)
         with monkeypatch.context() as patch:
             patch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
             expected = fitted.smooth(), fitted.predict(new)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+        for means, means_of_tree in zip(by_intervals, expected, strict=True):
+            np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_classes", "n_neighbors"), [(2, 1), (3, 149), (2, 7), (20, 7)])
@@ -214,10 +218,10 @@ def test_neighbours_at_the_same_distance_count_alike(n_classes, n_neighbors):
     values, weight = rng.normal(size=(150, 1)), rng.uniform(0.5, 2, 150)
     fitted = NearestNeighborsSmoother(n_neighbors).fit(forecast, values, weight)
     order = rng.permutation(150)
-    other = NearestNeighborsSmoother(n_neighbors)
-    other.fit(forecast[order], values[order], weight[order])
-    np.testing.assert_allclose(other.smooth(), fitted.smooth()[order], atol=1e-12)
-    np.testing.assert_allclose(other.predict(forecast), fitted.predict(forecast), atol=1e-12)
+    reordered = NearestNeighborsSmoother(n_neighbors)
+    reordered.fit(forecast[order], values[order], weight[order])
+    np.testing.assert_allclose(reordered.smooth(), fitted.smooth()[order], atol=1e-12)
+    np.testing.assert_allclose(reordered.predict(forecast), fitted.predict(forecast), atol=1e-12)
     # Two columns are as far from each other as one, but for a factor.
     distance = np.round(np.linalg.norm(forecast[:, None] - forecast, axis=2), 10)
     np.fill_diagonal(distance, np.inf)
@@ -239,9 +243,9 @@ def test_number_of_neighbours():
     np.testing.assert_allclose(fitted.smooth()[:, 1], (Y8.sum() - Y8) / 7)
     p, values = pairs(np.repeat([0.2, 0.8], 20)), np.arange(40.0)
     fitted = NearestNeighborsSmoother(10).fit(p, p, np.where(np.arange(40) == 3, 1e30, 1.0))
-    found = fitted.smooth(values)
-    assert found[3] == pytest.approx(np.delete(values[:20], 3).mean(), rel=1e-12)
-    np.testing.assert_allclose(found[:3], 3.0)
+    smoothed = fitted.smooth(values)
+    assert smoothed[3] == pytest.approx(np.delete(values[:20], 3).mean(), rel=1e-12)
+    np.testing.assert_allclose(smoothed[:3], 3.0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -340,14 +344,14 @@ def test_median_cells_cut_the_largest_variance_at_its_median():
     cells = MedianCells(min_samples=1, n_cells=2).fit(forecast, forecast)
     assert cells.cuts_ == [(0, 0, 0.80, 1)]
     np.testing.assert_array_equal(cells.cells_, [1, 1, 1, 0, 0])
-    found = [MedianCells(min_samples=n).fit(forecast, forecast).n_cells_ for n in (3, 2, 1)]
-    assert found == [1, 2, 5]
+    numbers = [MedianCells(min_samples=n).fit(forecast, forecast).n_cells_ for n in (3, 2, 1)]
+    assert numbers == [1, 2, 5]
 
 
 @pytest.mark.parametrize("min_samples", [10, 100])
 def test_median_cells_are_those_of_the_recursion_of_w19(min_samples):
     forecast = make_widmann(3000, model="M2", random_state=0).y_proba
-    found = MedianCells(min_samples=min_samples).fit(forecast, forecast)
+    fitted = MedianCells(min_samples=min_samples).fit(forecast, forecast)
     n_cells, todo = 0, [np.arange(3000)]
     while todo:
         rows = todo.pop()
@@ -356,9 +360,9 @@ def test_median_cells_are_those_of_the_recursion_of_w19(min_samples):
         if min(below.sum(), (~below).sum()) >= min_samples:
             todo += [rows[below], rows[~below]]
         else:
-            assert len(set(found.cells_[rows])) == 1
+            assert len(set(fitted.cells_[rows])) == 1
             n_cells += 1
-    assert found.n_cells_ == n_cells
+    assert fitted.n_cells_ == n_cells
 
 
 @pytest.mark.parametrize(("min_samples", "n_classes"), [(1, 2), (7, 3), (10, 10), (100, 3)])

@@ -11,7 +11,7 @@ from skcalib import ReliabilityDisplay
 from skcalib.data.problem import Problem
 from skcalib.displays.reliability import SplinedCurve
 from skcalib.smoothers import SplineSmoother
-from skcalib.smoothers.spline import SplineBasis, _firth
+from skcalib.smoothers.spline import SplineBasis, firth_regression
 
 
 def fit(p, y, weight=None, **options):
@@ -66,7 +66,7 @@ def test_firth_is_the_known_answer_for_a_constant():
     """Jeffreys' prior of one probability adds half a success and half a failure."""
     for hits, size in ((0, 10), (3, 10), (20, 20)):
         label, ones = (np.arange(size) < hits) * 1.0, np.ones(size)
-        coef, covariance = _firth(ones[:, None], label, ones, 0 * ones, np.zeros((1, 1)))
+        coef, covariance = firth_regression(ones[:, None], label, ones, 0 * ones, np.zeros((1, 1)))
         p = (hits + 0.5) / (size + 1)
         assert_allclose(expit(coef[0]), p, atol=1e-6)
         assert_allclose(covariance, 1 / (size * p * (1 - p)), rtol=1e-4)
@@ -172,8 +172,8 @@ def test_smooth_curve_and_band_of_a_display():
     assert_allclose(curve.prob_true, curve_of(fitted, curve.prob_pred))
     assert_allclose([curve.low, curve.high], fitted.interval(pairs(curve.prob_pred)))
     options = {"strategy": SplineSmoother(3), "sample_weight": rng.uniform(0.1, 2, 500)}
-    (one,) = ReliabilityDisplay.from_predictions(y, p, band="consistency", **options).curves
-    assert np.mean((one.low <= one.prob_pred) & (one.prob_pred <= one.high)) > 0.9
+    (curve,) = ReliabilityDisplay.from_predictions(y, p, band="consistency", **options).curves
+    assert np.mean((curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)) > 0.9
 
 
 def test_refits_of_many_scores_are_grouped_without_harm():

@@ -7,15 +7,11 @@ from conftest import peak_memory
 from doc_studies import load, needs_studies
 from scipy.special import softmax
 
-from skcalib import (
-    calibration_error,
-    ks_calibration_error,
-    root_brier_score,
-    simplex_calibration_error,
-)
+from skcalib import calibration_error, ks_calibration_error, root_brier_score
 from skcalib.data.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.data.problem import check_problem
 from skcalib.data.samples import Samples
+from skcalib.errors import simplex_calibration_error
 from skcalib.errors.binned import expected_binned_error, folded_normal_mean, uniform_edges
 from skcalib.smoothers import LevelSets
 
@@ -45,7 +41,7 @@ def test_events_are_the_second_columns_of_the_problems(n_classes, notion, weight
     problem = check_problem(y, proba, sample_weight=weight)
     expected = list(notion.problems(problem.forecast, problem.target))
     for size in (1 << 16, 256, 1):  # chunks as small as a row
-        chunks = list(events.part.blocks(events.notion, size))
+        chunks = list(events.blocks(size))
         assert events.n_samples == len(problem.weight) == sum(len(s) for s, _, _ in chunks)
     score, event, found = events.columns()
     np.testing.assert_array_equal(score, [s[:, 1] for s, _ in expected])

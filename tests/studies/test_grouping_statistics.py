@@ -13,8 +13,8 @@ from sklearn.isotonic import IsotonicRegression
 
 from skcalib import GroupingLossEstimator, proper_calibration_error
 from skcalib.datasets import make_grouping_problem
-from skcalib.datasets.grouping import LINKS
-from skcalib.grouping.partition import Cells
+from skcalib.datasets.forecasts import LINKS
+from skcalib.grouping.partition_bound import Cells
 from skcalib.scores import LogLoss
 
 

@@ -48,7 +48,7 @@ def test_temperature_of_the_lenet():
     assert scaling.temperature_ == pytest.approx(1.37, abs=0.03)
 
 
-@pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling])
+@pytest.mark.parametrize("cls", [s.VectorScaling, s.recalibration.MatrixScaling])
 def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
     """1,000 samples of 100 classes: not worse than temperature on at least 4 of 5 splits."""
     P, y = network("cifar100_wideresnet16x4")
@@ -68,9 +68,12 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        s.EnsembleTemperatureScaling(loss="log"), s.PlattScaling(), s.BetaCalibration(),
-        s.QuadraticScaling(), s.VectorScaling(), s.MatrixScaling(), s.DirichletCalibration(),
-        s.DiagonalOrderPreserving(), s.DiagonalOrderPreserving(variant="pieces"),
+        s.recalibration.EnsembleTemperatureScaling(loss="log"), s.PlattScaling(),
+        s.BetaCalibration(),
+        s.recalibration.QuadraticScaling(), s.VectorScaling(), s.recalibration.MatrixScaling(),
+        s.DirichletCalibration(),
+        s.recalibration.DiagonalOrderPreserving(),
+        s.recalibration.DiagonalOrderPreserving(variant="pieces"),
         s.IsotonicRecalibrator(strict=True),
     ],
     ids=lambda r: type(r).__name__,

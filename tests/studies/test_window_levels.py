@@ -21,7 +21,8 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from skcalib import calibration_curve_equality_test, compare_windows
+from skcalib import compare_windows
+from skcalib.grouping import calibration_curve_equality_test
 
 LEVEL = 0.05
 CURVES = {"calibrated": 1.0, "slope .6": 0.6}

@@ -18,9 +18,9 @@ from verdict_truth import LARGE, Truth
 from verdict_worlds import Decisions
 
 from skcalib import CalibrationReport
+from skcalib.cli.commands import report_of_files
 from skcalib.cli.parser import make_parser
-from skcalib.cli.report import _report
-from skcalib.links.scale import LogitScale
+from skcalib.links.logits import LogitScale
 
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01
@@ -67,7 +67,7 @@ def report_of(name, draw):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.csv"
         pd.DataFrame({"label": draw.y, by: draw.p}).to_csv(file, index=False)
-        return _report(make_parser().parse_args(["report", str(file)]), False)
+        return report_of_files(make_parser().parse_args(["report", str(file)]), False)
 
 
 def texts_of(report, page=False):

@@ -10,8 +10,9 @@ from scipy.integrate import quad
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from skcalib import calibration_error, ece_bias_bound, ece_generalization_bound, optimal_n_bins
+from skcalib import calibration_error, optimal_n_bins
 from skcalib.datasets import make_logistic_scores
+from skcalib.theory import ece_bias_bound, ece_generalization_bound
 
 #: Intercept and slope of the forecast, its true calibration error and Lipschitz constant (F24).
 MODELS = {"bad": (0.5, -1.5, 0.07444, 1.522), "good": (0.2, -1.9, 0.02346, 1.142)}

@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib import ece_generalization_bound, evaluate_supersample, optimal_n_bins
+from skcalib import optimal_n_bins
+from skcalib.theory import ece_generalization_bound, evaluate_supersample
 
 
 def test_bounds_are_the_formulas():

@@ -1,0 +1,657 @@
+r"""The partition bound of one problem: the terms of its grouping loss on level sets and regions.
+
+`fit_partition` learns regions from one half of the samples and measures them on the other;
+`fit_given_regions` measures given ones on all. With the label frequencies :math:`R_j` of the
+regions, :math:`C_b` of the level sets, and a calibration curve :math:`\hat C(S)`, the terms of
+`partition_terms` are
+
+.. math::
+
+    \text{explained (plug-in)} = \sum_j \tfrac{n_j}{n} D(R_j, C_{b(j)}), \qquad
+    \text{induced} = \tfrac1n \sum_i D(\hat C(S_i), \bar C_{b(i)}) .
+
+The calibration error of the scores is that of the binned scores plus what binning induces, which is
+estimated with the curve. The explained part is debiased by a jackknife. The variance of the bound
+is that of its terms, row by row. doc/design.rst and :ref:`grouping_loss` have the derivations.
+
+`region_table` describes the regions, and `permutation_pvalue` tests whether there is a grouping
+loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import clone
+
+from skcalib._util.parallel import run_each, threads_for
+from skcalib._util.records import Record
+from skcalib._util.validation import take_rows
+from skcalib.data.clusters import cluster_sums, independent_size, inflation
+from skcalib.grouping.partition import (
+    Partitioner,
+    Regions,
+    cut_level_sets,
+    half_of_clusters,
+    level_sets,
+    merge_single_clusters,
+    merge_singletons,
+    order_of,
+    stratified_half,
+)
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.scores import weighted_mean
+from skcalib.smoothers._base import smooth_other_clusters
+from skcalib.stats.means import clopper_pearson, mean_interval, rate_interval
+from skcalib.stats.pvalues import bonferroni, drawn_pvalue
+
+if TYPE_CHECKING:
+    from skcalib.scores import ProperScore
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupingFit:
+    """Terms of one problem, averaged over the two directions where halves were swapped.
+
+    Without regions there are no terms of them, and with regions no ``scale``.
+    """
+
+    plugin: float = np.nan
+    bias: float = np.nan
+    induced: float = np.nan
+    variance: float
+    lower_bound: float
+    calibration: float
+    calibration_induced: float
+    mean_loss: float
+    refinement: float
+    correction: float = np.nan
+    pvalue: float
+    table: list = field(default_factory=list)
+    n_regions: int = 0
+    n_measured: int
+    singletons: float = 0.0
+    scale: float = np.nan
+
+
+@dataclass(frozen=True)
+class GroupingProblem:
+    """One problem of a notion with its options; ``events`` names its columns."""
+
+    forecast: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    features: np.ndarray
+    events: list
+    cluster: np.ndarray | None = None
+
+
+def fit_partition(problem, score, smoother, partitioner, options, seed):
+    """Partition bound: regions of one half, measured on the other."""
+    if len(problem.forecast) < 2:
+        raise ValueError(
+            "The grouping loss of a single sample cannot be estimated: one half of the samples "
+            "determines the regions, the other measures them."
+        )
+    rng = np.random.RandomState(seed)
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
+    bins = level_sets(forecast, options.n_bins, options.strategy)
+    cutter = Partitioner(partitioner, options.region_ratio, rng, options.features)
+    prepared = cutter.prepare(problem.features)
+    if problem.cluster is None:
+        half = stratified_half(forecast, bins, options.test_size, rng)
+    else:
+        half = half_of_clusters(forecast, problem.cluster, options.test_size, rng)
+    fits = []
+    for measured in (half, ~half) if options.swap else (half,):
+        with threads_for(prepared):
+            cut = cut_level_sets(cutter, prepared, target, weight, bins, measured)
+        fitting = ~measured
+        fitted = clone(smoother).fit(forecast[fitting], target[fitting], weight[fitting])
+        curve = fitted.predict(forecast[measured])
+        fits.append(_measure(problem, score, bins, measured, cut, curve, options, rng))
+    return _average(*fits) if options.swap else fits[0]
+
+
+def _average(first, second):
+    """Both directions: means; the variance counts them as dependent, the p-value doubles."""
+    names = ("plugin", "bias", "induced", "lower_bound", "calibration", "calibration_induced")
+    names += ("mean_loss", "refinement", "correction", "singletons")
+    means = {name: 0.5 * (getattr(first, name) + getattr(second, name)) for name in names}
+    spread = 0.25 * (np.sqrt(first.variance) + np.sqrt(second.variance)) ** 2
+    table = [
+        replace(region, share=0.5 * region.share, harm=0.5 * region.harm)
+        for region in first.table + second.table
+    ]
+    return replace(
+        first,
+        **means,
+        variance=float(spread),
+        pvalue=bonferroni([first.pvalue, second.pvalue]),
+        table=table,
+        n_regions=first.n_regions + second.n_regions,
+        n_measured=first.n_measured + second.n_measured,
+    )
+
+
+def fit_given_regions(problem, score, smoother, regions, options, seed):
+    """Partition bound with given regions: all samples are measured."""
+    rng = np.random.RandomState(seed)
+    bins = level_sets(problem.forecast, options.n_bins, options.strategy)
+    names, number = np.unique([str(name) for name in regions], return_inverse=True)
+    _, first, region = np.unique(bins * len(names) + number, return_index=True, return_inverse=True)
+    rules = [f"region {names[k]}" for k in number[first]]
+    singletons = np.mean(np.bincount(region) == 1)
+    for level in range(bins.max() + 1):
+        here = bins == level
+        local_names, local = np.unique(region[here], return_inverse=True)
+        # Labels are not used: a region of one sample joins the largest of its level set.
+        size = np.bincount(local)[:, None].astype(float)
+        region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
+    numbers, region = np.unique(region, return_inverse=True)
+    cut = Regions(region, [rules[k] for k in numbers], float(singletons), len(rules))
+    curve, measured = held_out_curve(problem, smoother), np.ones(len(bins), dtype=bool)
+    return _measure(problem, score, bins, measured, cut, curve, options, rng)
+
+
+def held_out_curve(problem, smoother):
+    """The curve at each sample without its own label, or without those of its cluster."""
+    rows = problem.forecast, problem.target, problem.weight
+    if problem.cluster is None:
+        return clone(smoother).fit(*rows).smooth_held_out()
+    return smooth_other_clusters(smoother, *rows, problem.cluster)
+
+
+def _measure(problem, score, bins, measured, cut, curve, options, rng):
+    """Terms, p-value and table of the regions of the measured samples, with the curve at these."""
+    cluster, region, single = take_rows(problem.cluster, measured), cut.region, "sample"
+    lonely = np.bincount(region)[region] == 1
+    if cluster is not None:
+        single = "cluster"
+        region, lonely = merge_single_clusters(bins[measured], region, cluster)
+    if lonely.all():
+        raise ValueError(
+            f"Every region has a single {single}: use fewer bins or a larger region_ratio."
+        )
+    several = ~lonely  # level sets of one sample are omitted from all terms
+    rows = np.flatnonzero(measured)[several]
+    level, weight = bins[rows], problem.weight[rows]
+    forecast, target = problem.forecast[rows], problem.target[rows]
+    curve, cluster = curve[several], take_rows(cluster, several)
+    residual = target - curve
+    numbers, region = np.unique(region[several], return_inverse=True)
+    positive = curve
+    if options.by_curve:  # which divides by frequencies: none may be 0
+        positive = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
+    terms = partition_terms(
+        score,
+        level,
+        region,
+        forecast,
+        target,
+        positive,
+        weight,
+        cluster,
+        by_curve=options.by_curve,
+    )
+    pvalue, n_draws = np.nan, options.n_permutations
+    if n_draws and cluster is not None:
+        pvalue = sign_pvalue(level, region, residual, weight, cluster, n_draws, rng)
+    elif n_draws:
+        pvalue = permutation_pvalue(level, region, forecast, residual, weight, n_draws, rng)
+    table = region_table(
+        problem.events,
+        level,
+        region,
+        [cut.rules[k] for k in numbers],
+        forecast,
+        target,
+        curve,
+        weight,
+        options.confidence_level,
+        cluster,
+    )
+    mean_loss = weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
+    return GroupingFit(
+        **vars(terms),
+        lower_bound=terms.lower_bound,
+        mean_loss=float(mean_loss),
+        refinement=float(weighted_mean(score.loss(target, curve), weight)),
+        pvalue=pvalue,
+        table=table,
+        n_regions=cut.n_before,
+        n_measured=int(measured.sum()),
+        singletons=cut.singletons,
+    )
+
+
+# --- Terms of the grouping loss -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PartitionTerms:
+    """Terms over the measured samples of one problem; ``variance`` is that of the bound."""
+
+    plugin: float
+    bias: float
+    induced: float
+    variance: float
+    calibration: float
+    calibration_induced: float
+    correction: float
+
+    @property
+    def explained(self) -> float:
+        """Debiased explained grouping loss; may be negative."""
+        return self.plugin - self.bias
+
+    @property
+    def lower_bound(self) -> float:
+        """Lower bound of the grouping loss (L23 prop. 4.2)."""
+        return self.explained - self.induced
+
+
+def partition_terms(
+    score: ProperScore,
+    bins: np.ndarray,
+    regions: np.ndarray,
+    forecast: np.ndarray,
+    target: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    cluster: np.ndarray | None = None,
+    *,
+    by_curve: bool = False,
+) -> PartitionTerms:
+    """Terms for level sets `bins` and the regions nested in them, in the units of the score.
+
+    With `by_curve` the labels of a cell are compared with the mean of the curve in it, so the width
+    of a level set induces nothing. What is subtracted is the error of the curve in the level sets.
+
+    `regions` are numbers that are unique over all level sets. Regions of a single sample have no
+    variance, and must not be passed. `curve` (n, C) is the calibration curve at each forecast. With
+    a `cluster` (n,) the jackknife leaves out all samples of a cluster in a cell at once; then
+    regions of a single cluster must not be passed.
+    """
+    fine, coarse = Cells(regions, weight), Cells(bins, weight)
+    region_mean, bin_mean = fine.mean(target), coarse.mean(target)
+
+    def peak(mean):
+        return -score.entropy(mean)
+
+    def error(means):
+        return score.divergence(means[:, :n_columns], means[:, n_columns:])
+
+    def bias(cells, function, values):
+        if cluster is None:
+            return cells.jackknife_bias(function, values)
+        parts, values = cells.by_cluster(cluster, values)
+        return parts.jackknife_bias(function, values)
+
+    n_columns = target.shape[1]
+    pairs = np.hstack([target, forecast])
+    if by_curve:
+        of_regions, of_bins = fine.mean(curve), coarse.mean(curve)
+
+        def saved(outcome):
+            before = score.loss(outcome, of_regions) - score.loss(outcome, of_bins)
+            return before - score.loss(outcome, region_mean) + score.loss(outcome, bin_mean)
+
+        with np.errstate(invalid="ignore"):  # infinite where a region has no label of a class
+            of_curve = saved(curve)[:, None]
+        of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)
+        influence = saved(target) - (of_curve - fine.mean(of_curve))[:, 0]
+        both = np.hstack([target, curve])
+        plugin, plugin_bias = score.divergence(region_mean, of_regions), bias(fine, error, both)
+        induced = score.divergence(bin_mean, of_bins) - bias(coarse, error, both)
+    else:
+        plugin = score.divergence(region_mean, bin_mean)
+        plugin_bias = bias(fine, peak, target) - bias(coarse, peak, target)
+        induced = score.divergence(curve, coarse.mean(curve))
+        influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
+    return PartitionTerms(
+        plugin=float(weighted_mean(plugin, weight)),
+        bias=plugin_bias,
+        induced=float(weighted_mean(induced, weight)),
+        variance=variance_of_mean(influence, weight, cluster),
+        calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
+        - bias(coarse, error, pairs),
+        calibration_induced=_calibration_induced(score, coarse, curve, forecast),
+        correction=_binning_correction(score, coarse, forecast, target),
+    )
+
+
+def variance_of_mean(
+    values: np.ndarray, weight: np.ndarray, cluster: np.ndarray | None = None
+) -> float:
+    """Squared standard error of a weighted mean, by clusters if there are any."""
+    share = weight / weight.sum()
+    variance = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
+    if cluster is None:
+        return variance
+    return variance * inflation(independent_size(weight, cluster=cluster))
+
+
+def _calibration_induced(score, coarse, curve, forecast):
+    """Error of the scores minus that of the binned scores, both by the curve (L23 prop. C.2)."""
+    binned = score.divergence(coarse.mean(curve), coarse.mean(forecast))
+    known = np.isfinite(binned)  # an infinite error of the binned scores is left as it is
+    excess = np.zeros(len(binned))
+    excess[known] = score.divergence(curve, forecast)[known] - binned[known]
+    return float(weighted_mean(excess, coarse.weight))
+
+
+def _binning_correction(score, coarse, forecast, target):
+    r"""The effect of binning on :math:`E\,D(Q, S)`, for quadratic scores; nan for others.
+
+    :math:`E\|Q - S\|^2 = CE(S_B) + GL(S_B) - E[2 cov(C, S | S_B) - var(S | S_B)]` exactly, and
+    cov(C, S | S_B) = cov(Y, S | S_B) needs no calibration curve (L23 theorem C.1, corollary C.2).
+    """
+    if not score.separable:
+        return np.nan
+    corners = np.eye(target.shape[1])
+    scale = score.divergence(corners[:1], corners[1:2])[0] / 2
+    of_score = forecast - coarse.mean(forecast)
+    of_label = target - coarse.mean(target)
+    size = coarse.size[coarse.cells]
+    unbiased = np.divide(size, size - 1, out=np.zeros_like(size), where=size > 1 + 1e-9)
+    moments = np.sum(2 * of_label * of_score - of_score**2, axis=1)
+    return float(scale * weighted_mean(unbiased * moments, coarse.weight))
+
+
+class Cells:
+    """Weighted cells: their means, and the bias of functions of the means."""
+
+    def __init__(self, cells: np.ndarray, weight: np.ndarray) -> None:
+        self.cells = np.unique(cells, return_inverse=True)[1].ravel()
+        self.weight = weight
+        self.mass = np.bincount(self.cells, weight)
+        largest = np.zeros(len(self.mass))
+        np.maximum.at(largest, self.cells, weight)
+        # Relative to the largest of the cell: tiny weights times tiny values would vanish.
+        self._relative = weight / largest[self.cells]
+        self._mass = np.bincount(self.cells, self._relative)
+        self.size = self._mass**2 / np.bincount(self.cells, self._relative**2)
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Mean over the cell of each sample, shape of `values`."""
+        sums = [np.bincount(self.cells, self._relative * column) for column in values.T]
+        return (np.stack(sums, axis=1) / self._mass[:, None])[self.cells]
+
+    def by_cluster(self, cluster: np.ndarray, values: np.ndarray) -> tuple[Cells, np.ndarray]:
+        """Cells of the parts of clusters in each cell, and the means of values (n, C) of these."""
+        pairs = np.column_stack([self.cells, cluster])
+        distinct, part = np.unique(pairs, axis=0, return_inverse=True)
+        part = part.ravel()
+        mass = np.bincount(part, self._relative)
+        sums = [np.bincount(part, self._relative * column) for column in values.T]
+        parts = Cells(distinct[:, 0], np.bincount(part, self.weight))
+        return parts, np.stack(sums, axis=1) / mass[:, None]
+
+    def jackknife_bias(
+        self, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray
+    ) -> float:
+        """Bias of the mean over samples of a function of the cell means.
+
+        Weights enter so that the changes of the means cancel in each cell, and each cell is scaled
+        so that squares are corrected exactly; with equal weights it is the formula of the module.
+        Cells of a single sample contribute nothing, nor do cells in which one weight dominates all
+        others; nor does a sample without which the function is infinite: a divergence from a
+        forecast of zero.
+        """
+        mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
+        mass_without = mass - weight
+        # Without the heavy sample of a cell the changes by the light ones would not cancel.
+        several = np.bincount(self.cells, mass_without <= 1e-9 * mass)[self.cells] == 0
+        scale = self._jackknife_scale(several)[several]
+        mean, mass_without, weight = (
+            mean[several],
+            mass_without[several, None],
+            weight[several, None],
+        )
+        others = mean - weight / mass_without * (values[several] - mean)
+        others = np.clip(others, 0.0, 1.0)  # rounding can leave the simplex by one unit
+        before, after = function(mean), function(others)
+        finite = np.isfinite(before) & np.isfinite(after)
+        change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
+        return float(np.sum(scale * mass_without[:, 0] * change) / self.mass.sum())
+
+    def _jackknife_scale(self, several):
+        """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
+        share = self.weight / self.mass[self.cells]
+        squares = np.bincount(self.cells, share**2)
+        spread = share**2 / np.where(several, 1 - share, 1.0)
+        spread *= 1 - 2 * share + squares[self.cells]
+        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
+        return (squares / np.where(expected > 0, expected, 1.0))[self.cells]
+
+
+# --- Table of regions -----------------------------------------------------------------------------
+
+
+_SLOW = 16  # times as long as a sum over the samples: an order of them, and sums over regions
+#: Samples, times permutations, of one batch of the permutation test.
+_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True)
+class Region(Record):
+    """A region compared with the whole of its level set, on the measured samples.
+
+    Attributes
+    ----------
+    event : str
+        The event: a class, or "top label".
+    level_set, region : int
+        Numbers of the level set and of the region.
+    rule : str
+        Definition of the region.
+    n_samples : int
+        Measured samples.
+    share : float
+        Their weight, between 0 and 1.
+    mean_score : float
+        Mean predicted probability.
+    expected : float
+        Frequency of the event in the level set, moved along the calibration curve to the scores of
+        the region: the mean calibrated score of its samples.
+    mean_outcome : float
+        Frequency of the event in the region.
+    low, high : float
+        Clopper-Pearson interval of `mean_outcome`, of this region alone.
+    gap : float
+        ``expected - mean_outcome``: positive where even the calibrated score is too high.
+    harm : float
+        Contribution of the region to the explained grouping loss: the share times the squared gap,
+        minus the part that is due to the noise of the labels. It is unbiased, in the units of the
+        Brier score, and negative where the noise explains more than the gap.
+    effective_size : float
+        Number of equally weighted samples with the same precision.
+
+    See Also
+    --------
+    skcalib.GroupingLossEstimator : Finds the regions.
+    skcalib.GroupingDisplay : Draws them.
+    """
+
+    event: str
+    level_set: int
+    region: int
+    rule: str
+    n_samples: int
+    share: float
+    mean_score: float
+    expected: float
+    mean_outcome: float
+    low: float
+    high: float
+    gap: float
+    harm: float
+    effective_size: float
+
+    @property
+    def direction(self) -> Literal["too_high", "too_low", ""]:
+        """ "too_high", "too_low", or "" if the interval contains the calibrated score."""
+        if self.low <= self.expected <= self.high:
+            return ""
+        return "too_high" if self.gap > 0 else "too_low"
+
+
+def region_table(
+    events: Sequence[str],
+    bins: np.ndarray,
+    regions: np.ndarray,
+    rules: Sequence[str],
+    forecast: np.ndarray,
+    target: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    confidence_level: float,
+    cluster: np.ndarray | None = None,
+) -> list[Region]:
+    """A `Region` for each number of a region, in order, for the column with the largest gap."""
+    cells, levels = Cells(regions, weight), Cells(bins, weight)
+    first = np.unique(cells.cells, return_index=True)[1]
+    level = levels.cells[first]
+    score, outcome = cells.mean(forecast)[first], cells.mean(target)[first]
+    # The curve gives differences within the level set, the level set gives the mean frequency.
+    expected = cells.mean(curve + levels.mean(target - curve))[first]
+    spread = (cells.mean((target - curve) ** 2) - cells.mean(target - curve) ** 2)[first]
+    column = np.full(len(first), 1)
+    if forecast.shape[1] > 2:
+        column = np.abs(expected - outcome).round(12).argmax(axis=1)  # the first of equal ones
+    rows = np.arange(len(first))
+    score, outcome, expected, spread = (
+        part[rows, column] for part in (score, outcome, expected, spread)
+    )
+    gap, size = expected - outcome, cells.size
+    low, high = clopper_pearson(outcome, size, confidence_level)
+    share = cells.mass / cells.mass.sum()
+    alone = spread / np.maximum(size - 1, 1)  # variance of the mean residual of each region
+    if cluster is not None:
+        for j in rows:
+            here, k = cells.cells == j, column[j]
+            samples = {"weight": weight[here], "cluster": cluster[here]}
+            residual = mean_interval(
+                (target - curve)[here, k], confidence_level=confidence_level, **samples
+            )
+            rate = rate_interval(target[here, k], confidence_level=confidence_level, **samples)
+            alone[j], low[j], high[j] = residual.standard_error**2, rate.low, rate.high
+    # The difference is that from the level set, of which the region is a part itself.
+    part = cells.mass / levels.mass[level]
+    together = np.bincount(level, part**2 * alone)
+    noise = (1 - 2 * part) * alone + together[level]
+    harm = share * (gap**2 - noise)
+    expected = np.clip(expected, 0.0, 1.0)
+    counts = np.bincount(cells.cells)
+    return [
+        Region(
+            event=events[column[j]],
+            level_set=int(bins[first[j]]),
+            region=int(regions[first[j]]),
+            rule=rule,
+            n_samples=int(counts[j]),
+            share=float(share[j]),
+            mean_score=float(score[j]),
+            expected=float(expected[j]),
+            mean_outcome=float(outcome[j]),
+            low=float(low[j]),
+            high=float(high[j]),
+            gap=float(expected[j] - outcome[j]),
+            harm=float(harm[j]),
+            effective_size=float(size[j]),
+        )
+        for j, rule in enumerate(rules)
+    ]
+
+
+# --- Permutation test -----------------------------------------------------------------------------
+
+
+def sign_pvalue(
+    bins: np.ndarray,
+    regions: np.ndarray,
+    residual: np.ndarray,
+    weight: np.ndarray,
+    cluster: np.ndarray,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> float:
+    """As `permutation_pvalue`, for samples in clusters, which cannot be permuted one by one.
+
+    The residuals, minus their mean in the level set, get a random sign for each cluster. The
+    p-value is exact if the distribution of the residuals of a cluster is symmetric, and
+    asymptotically valid for many clusters otherwise.
+    """
+    pull = weight[:, None] * (residual - Cells(bins, weight).mean(residual))
+    cells = [np.unique(numbers, return_inverse=True)[1].ravel() for numbers in (regions, bins)]
+    mass = [np.bincount(cell, weight) for cell in cells]
+
+    def statistic(signs):
+        between = 0.0
+        for cell, size, sign in zip(cells, mass, (1, -1), strict=True):
+            sums = (np.bincount(cell, signs * column) for column in pull.T)
+            between += sign * sum(np.sum(s**2 / size) for s in sums)
+        return between
+
+    def draw(size):
+        draws = rng.choice([-1.0, 1.0], size=(size, int(cluster.max()) + 1))
+        return np.array([statistic(signs[cluster]) for signs in draws])
+
+    observed = float(statistic(np.ones(len(bins))))
+    return drawn_pvalue(draw, observed, n_resamples, size=_SLOW * len(bins))[0]
+
+
+def permutation_pvalue(
+    bins: np.ndarray,
+    regions: np.ndarray,
+    forecast: np.ndarray,
+    residual: np.ndarray,
+    weight: np.ndarray,
+    n_permutations: int,
+    rng: np.random.RandomState,
+    width: int = 20,
+    n_jobs: int | None = None,
+) -> float:
+    r"""p-value of the null hypothesis E[Y|X] = E[Y|S].
+
+    The statistic is the variance between regions of the residual :math:`Y - \hat C(S)`, within
+    level sets. Residuals are permuted among samples of one level set that are neighbours in the
+    score, `width` at a time: there they are exchangeable under the null, up to the change of
+    :math:`\hat C` over the band. The p-value is that of `drawn_pvalue`, never 0.
+    """
+    order = np.lexsort((rng.random_sample(len(bins)), order_of(forecast), bins))
+    bins, regions, mass = bins[order], regions[order], weight[order]
+    # Weight and residual are permuted together, so that level sets keep their sums.
+    pull = mass[:, None] * residual[order]
+    position = np.arange(len(bins)) - np.searchsorted(bins, bins)
+    band = np.cumsum(position % width == 0)
+    n_regions = int(regions.max()) + 1
+
+    def statistics(rows):
+        """The part of the statistic that permutations change, for each order of rows (draws, n)."""
+        cells = regions + n_regions * np.arange(len(rows))[:, None]
+        size = np.bincount(cells.ravel(), mass[rows].ravel())
+        size[size == 0] = 1.0  # numbers without samples, whose sums are 0
+        sums = (np.bincount(cells.ravel(), column[rows].ravel()) for column in pull.T)
+        between = sum(of_column**2 / size for of_column in sums)
+        return between.reshape(len(rows), n_regions).sum(axis=1)
+
+    def shuffled(keys):
+        return statistics(np.argsort(band + keys, axis=1))
+
+    def keys(size):
+        """Batches of keys, drawn in this order for any number of jobs."""
+        most = max(1, _AT_ONCE // len(bins))
+        for start in range(0, size, most):
+            yield (rng.random_sample((min(most, size - start), len(bins))),)
+
+    def draw(size):
+        return np.concatenate(run_each(shuffled, keys(size), n_jobs=n_jobs, prefer="threads"))
+
+    observed = float(statistics(np.arange(len(bins))[None])[0])
+    return drawn_pvalue(draw, observed, n_permutations, size=_SLOW * len(bins))[0]

@@ -1,0 +1,701 @@
+"""Which columns of a table are labels, probabilities and features, and which class each column is.
+
+Names decide where they can. Otherwise the first rows do: a column takes part where it can be only
+one thing, and `Roles.note` states what was derived from values. Where two columns are left, or two
+classes, a `ChoiceError` asks for one of them.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skcalib._util.validation import is_outside
+from skcalib.data.column_names import (
+    FORMAT_NAMES,
+    LABEL_NAMES,
+    forms,
+    in_words,
+    match_names,
+    plain_event,
+    read_name,
+    share_a_word,
+    states_forecast,
+    states_outcome,
+)
+
+#: Rows whose values show what a column is.
+SAMPLE = 2000
+#: Largest deviation of the sum of a row from 1 that rounding may cause.
+ROUNDING = 0.02
+#: Names of a first column that numbers the rows, as written by pandas.
+_UNNAMED = ("", "Unnamed: 0")
+_FEW_ROWS = 50  # below, a column with a different value in each row may be anything
+_MOST_CATEGORIES = 50
+_FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
+_DESCRIBED = 50  # with more classes, messages do not describe the names of single columns
+#: Words in the names of columns that identify rows, however few there are.
+_IDENTIFIERS = {"id", "ids", "uuid", "guid", "key", "index"}
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})(\.0+)?")
+#: Why a column was taken.
+BY_NAME, BY_NAMES, REQUESTED = "by its name", "by their names", "as requested"
+#: Words for a missing value, and numbers that stand for one: 9, -99, 999, ...
+_MISSING = {"na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown", "unlabeled"}
+_MISSING |= {"unlabelled", "-", "--", ".", "?"}
+_MISSING_NUMBER = re.compile(r"-(\d)\1+|-?9+|-1")
+_TOTALS = {"total", "totals", "subtotal", "grand total", "sum", "all", "overall", "average", "mean"}
+#: Words for a probability of the predicted class, and for labels that say whether it is right.
+_CONFIDENCE = {"confidence", "confidences", "conf"}
+_RIGHT = {"correct", "right", "hit", "accurate", "match", "matches"}
+_WHAT_TO_KEEP = (
+    "keep the column of labels and one column of probabilities for each class (of two classes, one "
+    "is enough); name a single one with --score-column, features with --features, and others with "
+    "--ignore"
+)
+
+
+class ChoiceError(ValueError):
+    """A table has two meanings or more: a sentence, and the arguments that choose each of them."""
+
+    def __init__(self, sentence, choices):
+        self.sentence, self.choices = sentence, choices
+        passed = [f"{key}={value!r}" for choice in choices for key, value in choice.items()]
+        super().__init__(f"{sentence}: pass {' or '.join(passed)}.")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Places of the columns of a table; those of ``text`` are features that are known to be text.
+
+    ``numbers_rows`` is True if the first column numbers the rows. ``reasons`` are those for the
+    columns of labels and of probabilities. ``unused`` has the names of columns that are not
+    used, with the reason. ``n_derived`` features were not named by the caller.
+    """
+
+    label: int
+    proba: list
+    features: list
+    text: list
+    numbers_rows: bool
+    reasons: tuple = ("", "")
+    unused: tuple = ()
+    n_derived: int = 0
+
+    def note(self, header, event, *, is_assumed):
+        """What was taken, and why, unless the format and names leave no choice.
+
+        `event` is the class of a single column, which its name does not state if `is_assumed`.
+        """
+        why_label, why_proba = self.reasons
+        is_format = header[self.label].casefold() in FORMAT_NAMES or why_label == REQUESTED
+        has_others = bool(self.unused) or self.n_derived > 0
+        is_clear = is_format and why_proba in (BY_NAME, BY_NAMES, REQUESTED)
+        if is_clear and not (has_others or is_assumed):
+            return ""
+        kind = "probabilities" if event is None else f"probability of {event}"
+        parts = [f"labels: {header[self.label]} ({why_label})"]
+        parts.append(f"{kind}: {', '.join(header[k] for k in self.proba)} ({why_proba})")
+        features = [header[k] for k in self.features]
+        parts += [f"features: {', '.join(features)}"] * bool(features)
+        parts += [f"not used: {', '.join(self.unused)}"] * bool(self.unused)
+        return "; ".join(parts)
+
+
+class _Column:
+    """The first cells of a column: numbers, or None if some cell is text, and distinct texts."""
+
+    def __init__(self, place, name, cells, numbers):
+        self.place, self.name, self.n_rows = place, name, len(cells)
+        if isinstance(cells, np.ndarray):
+            filled = cells[~np.isnan(cells)]
+            self.values, self.texts = filled.astype(np.float64), set(map(str, filled.tolist()))
+        else:
+            texts = [text for cell in cells if (text := cell.strip())]
+            self.values, self.texts = numbers(texts), set(texts)
+
+    @cached_property
+    def is_share(self):
+        """Whether all values lie in [0, 1]."""
+        known = self.texts and self.values is not None
+        return bool(known) and not is_outside(self.values.min(), self.values.max())
+
+    @cached_property
+    def n_values(self):
+        """Number of different values; 0, 0.0 and 0.00 are one."""
+        return len(self.texts) if self.values is None else len(np.unique(self.values))
+
+    @cached_property
+    def has_fractions(self):
+        return self.values is not None and bool(np.any(self.values != np.rint(self.values)))
+
+    @cached_property
+    def may_hold_labels(self):
+        """Whether the values can be those of classes: no fractions, no dates."""
+        dates = self.values is None and all(map(_DATE.fullmatch, self.texts))
+        return bool(self.texts) and not dates and not self.has_fractions
+
+    @cached_property
+    def may_have_two_values(self):
+        """Whether there are two values, or one in all first rows of a table that may be sorted."""
+        return self.n_values == 2 or (self.n_values == 1 and self.n_rows >= SAMPLE)
+
+    @cached_property
+    def names_forecast(self):
+        """Whether the name is that of forecasts rather than labels; a risk may be either."""
+        return states_forecast(re.sub("risk", "", self.name, flags=re.IGNORECASE))
+
+    @cached_property
+    def identifies(self):
+        """Whether the name is that of identifiers."""
+        return not _IDENTIFIERS.isdisjoint(re.findall("[^\\W_]+", self.name.casefold()))
+
+    @cached_property
+    def is_beside_labels(self):
+        """Whether the name is that of forecasts, identifiers or numbers of rows."""
+        return self.names_forecast or self.identifies or self.name in _UNNAMED
+
+    def states_a_class(self, classes):
+        """Whether the name states the probability of one of the classes, or of something."""
+        reading = read_name(self.name, classes)
+        return reading.kind in ("class", "generic") or bool(reading.mentioned)
+
+    def why_unused(self):
+        """The reason why a column is no feature; empty if it may be one."""
+        if not self.texts:
+            return "empty"
+        enough = self.n_rows >= _FEW_ROWS or self.identifies
+        if enough and len(self.texts) == self.n_rows and not self.has_fractions:
+            return "another value in each row"
+        if self.values is None and len(self.texts) > _MOST_CATEGORIES:
+            return f"more than {_MOST_CATEGORIES} different texts"
+        return ""
+
+
+def check_names(name, header, cells, numbers):
+    """Raise if the first line of a file holds a row of data, or if another one repeats the names.
+
+    A name that is a number is one of a class, beside others that are words: label, 0.0, 1.0.
+    """
+    values = [numbers([column]) if column else None for column in header]
+    listed = shortened(", ".join(header))
+    if all(value is not None for value in values):
+        raise ValueError(
+            f"{name} has numbers in its first line ({listed}), where names of columns are "
+            "expected: add a line of names, such as y_true,y_proba. If these are names, pass that "
+            f"of the labels, such as label_column={header[0]!r} (--label-column {header[0]})."
+        )
+    words = [k for k, value in enumerate(values) if value is None]
+    recur = any(header[k] in map(str.strip, cells[k]) for k in words if header[k])
+    fractions = any(value is not None and value[0] % 1 for value in values)
+    named = any(states_outcome(header[k]) or states_forecast(header[k]) for k in words)
+    if len(words) < len(header) and (recur or (fractions and not named)):
+        raise ValueError(
+            f"{name} has the values of a row in its first line ({listed}), where names of columns "
+            "are expected: add a line of names, such as y_true,y_proba."
+        )
+
+
+def find_roles(
+    name,
+    header,
+    cells,
+    numbers,
+    *,
+    label_column=None,
+    score_column=None,
+    features=None,
+    ignore=(),
+    event=None,
+):
+    """`Roles` of the columns `header` of the table `name`, whose first rows have `cells`.
+
+    ``numbers`` turns texts into an array, or None if one is not a number. With ``features=None``
+    columns that are left over are features. Raises `ChoiceError` where several columns may be the
+    labels or the probability.
+    """
+    for column, times in Counter(header).items():
+        if times > 1:
+            raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
+    columns = [
+        _Column(place, column, first, numbers)
+        for place, (column, first) in enumerate(zip(header, cells, strict=True))
+    ]
+    ignored = _places(name, header, ignore, "column")
+    if label_column is None:
+        taken = [_place_of(header, column) for column in (*(features or ()), score_column or "")]
+        free = [column for column in columns if column.place not in ignored]
+        label, why_label = _find_label(name, free, taken, event)
+    else:
+        (place,) = _places(name, header, (label_column,), "column")
+        label, why_label = columns[place], REQUESTED
+    chosen = _places(name, header, features or (), "feature", label.place)
+    used = {label.place, *chosen, *ignored}
+    numbers_rows = header[0] in _UNNAMED and 0 not in used
+    free = [column for column in columns if column.place not in used][numbers_rows:]
+    if score_column is None:
+        probabilities, why_proba = _find_probabilities(name, label, free)
+        proba = [column.place for column in probabilities]
+    else:
+        proba, why_proba = _places(name, header, (score_column,), "score", label.place), REQUESTED
+    if not proba:
+        besides = repr(label.name)
+        if chosen:
+            listed = ", ".join(header[k] for k in chosen)
+            besides += f" and the features {listed}: leave the probability out of --features"
+        elif len(free) > 1:
+            besides += (
+                ": no column has only values in [0, 1] that are not all whole numbers, or a name "
+                f"such as p or score. I{_columns_of(header)[1:]}; name it with --score-column"
+            )
+        raise ValueError(f"{name} has no column of probabilities besides {besides}.")
+    derived, unused = [], []
+    for column in free:
+        if column.place not in proba:
+            why = column.why_unused() if features is None else "no feature"
+            if why:
+                unused.append(f"{column.name} ({why})")
+            else:
+                derived.append(column.place)
+    all_features = [*chosen, *derived]
+    text = [k for k in all_features if columns[k].values is None]
+    reasons = why_label, why_proba
+    return Roles(
+        label.place, proba, all_features, text, numbers_rows, reasons, tuple(unused), len(derived)
+    )
+
+
+def _find_label(name, columns, taken, event):
+    """The column of labels, and why; columns at the places `taken` have another role."""
+
+    def only(pool, why):
+        if event is not None and len(pool) > 1:
+            spelled = {form.casefold() for form in forms(event)}
+            having = [
+                column
+                for column in pool
+                if any(form.casefold() in spelled for text in column.texts for form in forms(text))
+            ]
+            pool, why = having or pool, f"it has the class {event}" if len(having) == 1 else why
+        if len(pool) > 1:
+            raise _choice(name, pool, "labels", "label_column")
+        return pool[0], why
+
+    certain = [column for column in columns if in_words(column.name) in LABEL_NAMES]
+    if certain:
+        return only(certain, BY_NAME)
+    outcomes = [c for c in columns if states_outcome(c.name) and not c.names_forecast]
+    outcomes = [c for c in outcomes if c.place not in taken] or outcomes
+    named = [column for column in outcomes if column.may_hold_labels]
+    fitting = (
+        [column for column in named if _is_named_by(column, columns)]
+        or [column for column in named if column.may_have_two_values]
+        or [column for column in named if column.n_values == 1]
+    )
+    if fitting:
+        return only(fitting, BY_NAME)
+    others = [
+        column
+        for column in columns
+        if column.may_hold_labels and column.place not in taken and not column.is_beside_labels
+    ]
+    matching = [column for column in others if _is_named_by(column, columns)]
+    if matching:
+        return only(matching, "its values are names of columns")
+    two = [column for column in others if column.may_have_two_values]
+    if two:
+        return only([*named, *two], "the only column with two values")
+    if outcomes:
+        return only(named or outcomes, BY_NAME)
+    raise ValueError(
+        f"{name} has no column of labels: none has two values, or a name such as y_true, label, "
+        f"target, outcome or y. I{_columns_of([c.name for c in columns])[1:]}; name it with "
+        "--label-column."
+    )
+
+
+def _choice(name, columns, role, argument):
+    """The error for columns of which each may have a role."""
+    listed = " or ".join(repr(column.name) for column in columns)
+    sentence = f"{name} has {len(columns)} columns that may be its {role}, {listed}"
+    return ChoiceError(sentence, [{argument: column.name} for column in columns])
+
+
+def _is_named_by(column, columns):
+    """Whether the values of a column are classes that the names of other columns state.
+
+    All of them, or one of two, as in p_churn. Numbers are classes if the columns sum to one.
+    """
+    shares = [share for share in columns if share.is_share and share is not column]
+    classes = sorted(column.texts)
+    if column.n_values == 2 and (column.values is None or plain_event(classes) is not None):
+        forecasts = [share for share in shares if states_forecast(share.name)]
+        if any(read_name(share.name, classes).kind == "class" for share in forecasts):
+            return True
+    if not 2 <= len(classes) <= len(shares):
+        return False
+    reading = match_names([share.name for share in shares], classes)
+    if reading is None or column.values is None:
+        return reading is not None
+    return _sum_to_one(_matched(shares, reading))
+
+
+def _matched(columns, reading):
+    """The columns that name a class."""
+    return [
+        column
+        for column, place in zip(columns, reading or (), strict=False)
+        if isinstance(place, int)
+    ]
+
+
+def _sum_to_one(columns):
+    """Whether columns are the probabilities of all classes, in the first rows."""
+    values = [column.values for column in columns]
+    if not values or any(numbers is None or len(numbers) != len(values[0]) for numbers in values):
+        return False
+    return bool(np.all(np.abs(np.sum(values, axis=0) - 1) <= ROUNDING))
+
+
+def _find_probabilities(name, label, columns):
+    """Columns that can be probabilities, and why; names of classes need no values."""
+    _refuse_confidence(name, label, columns)
+    classes, names = sorted(label.texts), [column.name for column in columns]
+    reading = match_names(names, classes)
+    named = _matched(columns, reading) or [c for c in columns if c.states_a_class(classes)]
+    if label.n_values > 2 or _is_list(names, classes, reading):
+        beside = [column for column in columns if column.is_share and column not in named]
+        if _sum_to_one(named):  # then a class without samples has only 0
+            beside = [c for c in beside if states_forecast(c.name) or not c.values.any()]
+        several = [c for c in columns if c in named or c in beside] or columns
+        return several, BY_NAMES if len(several) > 1 else BY_NAME
+    stated = [
+        column
+        for column in columns
+        if column in named or states_forecast(column.name) or column.states_a_class(classes)
+    ]
+    fractions = [column for column in columns if column.is_share and column.has_fractions]
+    scores = [column for column in stated if column.is_share]
+    if scores and (not fractions or any(column in fractions for column in scores)):
+        pool, why = scores, BY_NAME
+    elif stated and fractions:  # a decision, percentages or logits beside a share
+        raise _choice(name, [*stated, *fractions], "probability", "score_column")
+    elif stated or fractions:
+        pool, why = stated or fractions, "the only column of values in [0, 1]"
+        why = BY_NAME if stated else why
+    else:
+        pool, why = columns if len(columns) == 1 else [], "the only column left"
+    if len(pool) > 1:
+        pool = [column for column in pool if column.has_fractions] or pool
+    if len(pool) > 1:
+        raise _choice(name, pool, "probability", "score_column")
+    return pool, why
+
+
+def _is_list(names, classes, reading):
+    """Whether names of columns state both classes, or some and others in the same form."""
+    if reading is not None:
+        others = [place for place in reading if isinstance(place, str)]
+        return len(names) - len(others) > 1 or not set(others) <= set(names)
+    return len({read_name(name, classes).place for name in names} - {None}) > 1
+
+
+def _refuse_confidence(name, label, columns):
+    """Raise if the only probability is that of the predicted class.
+
+    It has such a name, or there are predictions, and no value is below one over the classes.
+    """
+    shares = [column for column in columns if column.has_fractions]
+    if len(shares) != 1 or len(label.texts) < 2 or not shares[0].is_share:
+        return
+    (share,) = shares
+    is_named = not _CONFIDENCE.isdisjoint(in_words(share.name).split("_"))
+    predictions = [
+        column
+        for column in columns
+        if column.texts <= label.texts and states_forecast(column.name) and column.n_values > 1
+    ]
+    lowest = 1 / label.n_values
+    if not _RIGHT.isdisjoint(in_words(label.name).split("_")) or not (is_named or predictions):
+        return
+    if share.n_rows < _FEW_ROWS or share.values.min() < lowest - ROUNDING:
+        return
+    end = "."
+    if label.n_values == 2:
+        end = f". If it is that of one class, pass score_column={share.name!r} (--score-column)."
+    raise ValueError(
+        f"{name} has one column of probabilities, {share.name!r}, which looks like a confidence, "
+        f"the probability of the predicted class: no value is below {lowest:.2g}. Give that of "
+        "each class. Or, for the calibration of the confidence, give labels that are 1 where the "
+        f"prediction is right, and 0 elsewhere{end}"
+    )
+
+
+# --- Names of columns -----------------------------------------------------------------------------
+
+
+def _places(name, header, wanted, role, label=None):
+    """Places of named columns."""
+    places = []
+    for column in wanted:
+        place = _place_of(header, column)
+        if place is None:
+            raise ValueError(f"{name} has no column {column!r}; {_columns_of(header)}.")
+        if place == label:
+            option = "features" if role == "feature" else "score-column"
+            raise ValueError(
+                f"The {role} {column!r} is the column of labels of {name}: leave it out of "
+                f"--{option}, or name the labels with --label-column."
+            )
+        if place in places:
+            raise ValueError(f"The {role} {column!r} is named twice: name it once.")
+        places.append(place)
+    return places
+
+
+def _place_of(header, column):
+    """Place of a column that the header has once, in any letter case if needed."""
+    for key in (str, str.casefold):
+        keyed = [key(name) for name in header]
+        if keyed.count(key(column)) == 1:
+            return keyed.index(key(column))
+    return None
+
+
+def _columns_of(header):
+    return f"its columns are {shortened(', '.join(header), 1000)}"
+
+
+def shortened(text, longest=60):
+    """Text for a message."""
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+# --- Classes of the labels ------------------------------------------------------------------------
+
+
+def stands_for_missing(text):
+    """Whether a cell is a word or number for a missing value."""
+    text = str(text).strip().casefold()
+    return text in _MISSING or _MISSING_NUMBER.fullmatch(text) is not None
+
+
+def why_no_class(labels, among=()):
+    """What is wrong with some labels that look like no class, or like another one; or "".
+
+    Such a number is a class beside its neighbour, as 9 after 8, among the labels of a file.
+    """
+    among = set(map(str, among or labels))
+    for label in map(str, labels):
+        if label.casefold() in _TOTALS:
+            return f"{label!r} looks like the row of a total: leave it out"
+        is_counted = label.isdecimal() and str(int(label) - 1) in among
+        if stands_for_missing(label) and not is_counted:
+            return f"{label!r} looks like a missing value: leave out its rows"
+    for label in map(str, labels):
+        same = sorted(spelling for spelling in among if spelling.casefold() == label.casefold())
+        if len(same) > 1:
+            spelled = " and ".join(map(repr, same))
+            return f"{spelled} differ in letter case only: write each class in one way"
+    return ""
+
+
+def classes_of(name, column, texts):
+    """Sorted classes, as text or as whole numbers if all are, and the place of each text."""
+    whole = [_whole_number(label) for label in texts]
+    if None not in whole:
+        return np.unique(whole, return_inverse=True)
+    others = [label for label, number in zip(texts, whole, strict=True) if number is None]
+    wrong = [label for label in sorted(others) if not re.fullmatch(r"-?\d+(\.0+)?", label)]
+    if wrong and all(map(_is_number, texts)):
+        why = why_no_class(wrong[:1]) or "labels of classes are expected, words or whole numbers"
+        raise ValueError(
+            f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: {why}."
+        )
+    distinct = sorted(texts)
+    places = {label: place for place, label in enumerate(distinct)}
+    return as_text(distinct), np.array([places[label] for label in texts])
+
+
+def _whole_number(label):
+    """The number that a label spells as 2, 2.0 or 2.000e+00; None for anything else."""
+    if _WHOLE.fullmatch(label):
+        return int(label.partition(".")[0])  # floats would round long ones
+    if re.fullmatch(r"-?\d\.\d+[eE][+-]\d\d", label):  # as numpy.savetxt writes
+        value = float(label)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else None
+    return None
+
+
+def _is_number(label):
+    try:
+        float(label.replace("_", "?"))
+    except ValueError:
+        return False
+    return True
+
+
+def as_text(labels):
+    """Texts as an array, of a fixed width unless some are long."""
+    return np.array(labels, dtype=str if max(map(len, labels)) <= _FIXED_WIDTH else object)
+
+
+def find_event(name, event, classes):
+    """Index of the class named `event`, in any letter case if the match is unique."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"--event is for two classes, but {name} has {len(classes)}: leave it out."
+        )
+    for key in (str, str.casefold):
+        wanted = {key(form) for form in forms(event)}
+        places = [k for k, c in enumerate(classes) if wanted & {key(form) for form in forms(c)}]
+        if len(places) == 1:
+            return places[0]
+    raise ValueError(f"--event {event} is not a class of {name}: its classes are {_and(classes)}.")
+
+
+def refuse_probabilities(name, features, names, observed):
+    """Raise for a feature whose name is that of a probability."""
+    for column in features:
+        place = read_name(column, observed).place
+        if place is None:
+            *_, place = match_names([*names, column], observed) or [None]
+        if isinstance(place, int):
+            raise ValueError(
+                f"The feature {column!r} of {name} is the probability of the class "
+                f"{str(observed[place])!r}: leave it out of --features."
+            )
+
+
+# --- The classes of the columns -------------------------------------------------------------------
+
+
+def both_classes(name, column, observed, event):
+    """The two classes of a single column, the last a plain event; the rows may contain only one."""
+    if len(observed) > 2:
+        why = f": one column for each class is expected, such as 'p_{observed[0]}'"
+        if wrong := why_no_class(observed):
+            why = f", and {wrong}"
+        raise ValueError(
+            f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
+            f"probabilities, {column!r}{why}."
+        )
+    if len(observed) == 2:
+        same = len({str(label).casefold() for label in observed}) == 1
+        if same and event is None and read_name(column, observed).kind != "class":
+            raise ValueError(f"{name} has labels of which {why_no_class(observed)}.")
+        return observed[::-1] if plain_event(observed) == 0 else observed
+    (only,) = observed
+    for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
+        if only in pair:
+            return pair
+    if event is not None and not set(forms(event)) & set(forms(only)):
+        return sorted([str(only), event])
+    if read_name(column, [only]).kind == "class":
+        return [f"not {only}", str(only)]
+    raise ValueError(
+        f"{name} has only the label {str(only)!r}, and its column of probabilities, {column!r}, "
+        "is not named after it: name the other class with --event."
+    )
+
+
+def class_of_single(name, column, classes, label_column, wanted, *, is_requested):
+    """Index of the class whose probability a single column holds, and whether no name states it."""
+    reading = read_name(column, classes, default=1 if wanted is None else wanted)
+    if reading.kind == "class":
+        return reading.place, False
+    first, second = classes
+    start = f"{name} has one column of probabilities, {column!r}, which"
+    rename = f"rename it 'p_{first}' or 'p_{second}'"
+    if reading.kind == "ambiguous" or reading.mentioned - {wanted}:
+        raise ValueError(
+            f"{start} does not say clearly whether it is the probability of {first} or of "
+            f"{second}: {rename}."
+        )
+    if wanted is not None:
+        return wanted, False
+    if plain_event(classes) is not None:
+        if reading.kind == "generic" or share_a_word(column, label_column):  # churned, p_churn
+            return 1, False
+        is_right = not _RIGHT.isdisjoint(in_words(label_column).split("_"))
+        if is_requested or is_right or in_words(label_column) in FORMAT_NAMES:
+            return 1, True
+    states = "does not name its class" if reading.kind == "generic" else "names no class"
+    raise ChoiceError(
+        f"{start} {states} (classes of {label_column!r}: {_and(classes)}): {rename}, or choose its "
+        "class",
+        [{"event": str(first)}, {"event": str(second)}],
+    )
+
+
+def classes_of_several(name, names, observed, proba):
+    """Columns are classes: those of the labels, and classes without samples."""
+    reading = match_names(names, observed) or _one_by_one(name, names, observed)
+    extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
+    _check_extra(name, names, observed, proba, extra)
+    labels = [place if isinstance(place, str) else observed[place] for place in reading]
+    if not isinstance(observed[0], str) and extra:
+        is_whole = all(_WHOLE.fullmatch(str(label)) for label in labels)
+        labels = [int(float(label)) if is_whole else str(label) for label in labels]
+    return labels
+
+
+def _one_by_one(name, names, observed):
+    """Classes of columns with names of different forms; raises if a column names no class."""
+    readings = [read_name(column, observed) for column in names[:_DESCRIBED]]
+    places = [reading.place for reading in readings]
+    if sorted(place for place in places if place is not None) == list(range(len(names))):
+        return places
+    claims = [{reading.place} - {None} or reading.mentioned for reading in readings]
+    others = [column for column, claim in zip(names, claims, strict=False) if len(claim) != 1]
+    if len(names) <= _DESCRIBED and 0 < len(others) < len(names):
+        raise ValueError(
+            f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+        )
+    claimed = Counter(place for claim in claims for place in claim)
+    twice = [str(observed[place]) for place, times in claimed.items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"{name} has two columns for the class {twice[0]!r} ({_and(names)}): keep one of them, "
+            "or a file for each model."
+        )
+    missing = next(label for place, label in enumerate(observed) if place not in claimed)
+    wrong = why_no_class([missing], observed)
+    raise ValueError(
+        f"{name} has the label {str(missing)!r}, but no column of that name, such as "
+        f"'p_{missing}' (columns of probabilities: {_and(names)}){wrong and f'; {wrong}'}."
+    )
+
+
+def _check_extra(name, names, observed, proba, extra):
+    """Raise for additional columns unless they can be probabilities of classes without samples."""
+    outside = [k for k in extra if is_outside(proba[:, k].min(), proba[:, k].max())]
+    totals = proba.sum(axis=1) if extra else np.ones(1)
+    worst = totals[np.abs(totals - 1).argmax()]
+    if outside:
+        strangers = _strangers([names[k] for k in outside], " with values outside [0, 1]")
+        sums = ""
+    elif abs(worst - 1) > ROUNDING:
+        strangers = _strangers([names[k] for k in extra])
+        sums = f", and a row of probabilities that sums to {worst:.3g}"
+    else:
+        return
+    raise ValueError(f"{name} has {strangers} (labels: {_and(observed)}){sums}: {_WHAT_TO_KEEP}.")
+
+
+def _strangers(names, values=""):
+    """Columns that name no class, for a message."""
+    quoted = _and([repr(name) if name else "without a name" for name in names])
+    if len(names) == 1:
+        return f"the column {quoted}{values}, which is not named after a label"
+    return f"the columns {quoted}{values}, which are not named after labels"
+
+
+def _and(words, longest=8):
+    """Words for a message, abbreviated if there are many."""
+    words = [str(word) for word in words]
+    if len(words) > longest:
+        return f"{', '.join(words[:longest])}, ... ({len(words)} in all)"
+    return " and ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])

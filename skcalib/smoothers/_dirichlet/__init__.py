@@ -1,1 +1,0 @@
-"""Sums of Dirichlet kernels: near-linear for two columns, exact by blocks for more."""

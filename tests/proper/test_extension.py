@@ -1,0 +1,399 @@
+"""Jumps and confused classes beyond the averaged maps: tests of residuals, fits, intervals."""
+
+import itertools
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from dense_directions import dense_directions, labels_from, problem_of, tangents
+from scipy.special import expit
+
+from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
+from skcalib.data.notions import Classwise
+from skcalib.data.problem import check_problem
+from skcalib.error_intervals.proper import estimates_of_solved
+from skcalib.proper import many_samples, residual_tests
+from skcalib.proper.map_average import AveragedProblem, squared_norms
+from skcalib.proper.residual_tests import BrierDirections, LogDirections, extended_norms
+from skcalib.scores import Brier, LogLoss
+from skcalib.stats.squared_norm import SquaredNorm
+
+LOSSES = {"brier": Brier(), "log": LogLoss()}
+MASS = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])
+
+
+def stepped(n_samples, seed, size=0.4):
+    """Labels, forecasts of an event, and its probability, with a jump at one half."""
+    rng = np.random.default_rng(seed)
+    s = expit(2 * rng.normal(size=n_samples))
+    c = np.where(s < 0.5, (1 - size) * s, 1 - (1 - size) * (1 - s))
+    return (rng.random(n_samples) < c).astype(int), s, c
+
+
+def confused(n_samples, seed, rate=0.25, above=0.0, n_classes=4):
+    """Labels, forecasts and posteriors: a share of class 0 is class 1."""
+    rng = np.random.default_rng(seed)
+    forecast = rng.dirichlet(np.full(n_classes, 0.4), n_samples)
+    mass = rate * forecast[:, 0] * (forecast[:, 0] >= above)
+    posterior = forecast.copy()
+    posterior[:, 0] -= mass
+    posterior[:, 1] += mass
+    return labels_from(posterior, rng), forecast, posterior
+
+
+def solved(y, forecast):
+    return AveragedProblem.of(problem_of(y, forecast))
+
+
+def cells_of(forecast, **options):
+    n_samples = len(forecast)
+    share, average = np.full(n_samples, 1 / n_samples), SimpleNamespace(size=float(n_samples))
+    problem = SimpleNamespace(forecast=forecast, share=share, average=average)
+    return residual_tests.NestedCells(problem, **options)
+
+
+def test_the_sum_over_one_problem_is_its_mean():
+    problem = solved(*stepped(4000, 0)[:2])
+    one, other = (
+        estimates_of_solved([problem], losses=list(LOSSES), notion=Classwise(reduce))
+        for reduce in ("mean", "sum")
+    )
+    assert problem.extension is not None and one[0].norm.wider is not None
+    assert [each.interval for each in one] == [each.interval for each in other]
+
+
+@pytest.mark.parametrize(("n_classes", "pairs"), [(2, False), (3, False), (3, True)])
+def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
+    """They reach into the tails: half of an equal share of the samples, or of the information."""
+    rng = np.random.default_rng(0)
+    s = expit(rng.normal(-6, 2, 4000))
+    cells = cells_of(np.column_stack([1 - s, s]))
+    code = cells.at(16)
+    mass = np.bincount(code) / 4000 + np.bincount(code, s * (1 - s)) / np.sum(s * (1 - s))
+    np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
+    forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
+    forecast[:, -1] = np.round(1 - forecast[:, :-1].sum(axis=1), 2)
+    cells = cells_of(forecast, pairs=pairs)
+    assert len(cells.levels) > 2 and all(b == 2 * a for a, b in itertools.pairwise(cells.levels))
+    key = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1) + 10 * forecast.argmax(axis=1)
+    if pairs:  # of equal forecasts the first class counts
+        key += 100 * np.argsort(-forecast, axis=1, kind="stable")[:, 1]
+    values = rng.normal(size=(3000, 2))
+    finest = cells.total(values)
+    for level in cells.levels:
+        code = cells.at(level)
+        for value in np.unique(key):
+            assert len(np.unique(code[key == value])) == 1
+        sums = cells.fold(finest, level)
+        for k in np.unique(code):
+            np.testing.assert_allclose(sums[k], values[code == k].sum(axis=0), atol=1e-9)
+        if n_classes == 2:  # a cell is an interval
+            ends = [(key[code == k].min(), key[code == k].max()) for k in np.unique(code)]
+            assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize(("n_classes", "n_sets"), [(2, 150), (4, 90)])
+def test_calibrated_residuals_are_noise(n_classes, n_sets):
+    """The test of the level .03 rejects in 3 % and less, plus three standard errors."""
+    rejected = found = 0
+    for seed in range(n_sets):
+        rng = np.random.default_rng(seed)
+        forecast = rng.dirichlet(np.full(n_classes, 0.5), 800)
+        one = residual_tests.Extension.of(solved(labels_from(forecast, rng), forecast))
+        rejected += one.test.pvalue < 0.03
+        found += bool(one.transitions)
+    assert rejected <= n_sets * (0.03 + 3 * np.sqrt(0.03 * 0.97 / n_sets))
+    assert found <= 0.02 * n_sets
+
+
+def test_what_is_no_jump_and_what_is_one():
+    """One event where 1e-4 were expected is a surprise, but not evidence of a curve."""
+    s = np.full(400, 2.5e-7)
+    s[200:] = np.linspace(0.3, 0.7, 200)
+    y = (np.random.default_rng(0).random(400) < s).astype(int)
+    y[5] = 1
+    assert not residual_tests.Extension.of(solved(y, s)).test.unresolved
+    one = residual_tests.Extension.of(solved(*stepped(20_000, 0)[:2]))
+    assert one.test.pvalue < 1e-4 and one.test.needed >= 16 and one.share > 0.9
+    assert not one.transitions and not one.test.unresolved
+    few = solved(*stepped(40, 0)[:2])  # are not tested
+    assert few.tested is None
+    (found,) = estimates_of_solved([few], losses=["brier"], notion="canonical")
+    assert found.residual_pvalue == 1.0 and not found.lower_bound
+
+
+def test_what_only_the_finest_cells_show_is_unresolved():
+    """Alternations that are finer than every cell but the finest."""
+    rng = np.random.default_rng(0)
+    s = np.sort(rng.uniform(0.3, 0.7, 4000))
+    turns = np.arange(4000) * 128 // 4000 % 2
+    y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
+    found = calibration_error_interval(y, s, metric="brier")
+    assert not found.valid and found.reason.startswith("the residuals of the maps are not noise")
+    assert float(re.search(r"\(p = (.+?)\)", found.reason)[1]) < 0.002
+    estimator = CalibrationErrorEstimator().fit(s, y)
+    assert estimator.lower_bound_ == found.reason
+
+
+def test_transitions_are_those_of_the_simulation():
+    """They move mass where they hold; their rates have a slope far below the standard errors."""
+    y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
+    problem = solved(y, forecast)
+    one = problem.extension
+    first = one.transitions[0]
+    assert (first.source, first.target) == (0, 1) and 0.1 < first.rate < 0.3
+    assert first.above > 0.6 and one.share > 0.99
+    first = solved(*confused(3000, 1, rate=0.4)[:2]).extension.transitions[0]
+    assert (first.source, first.target, first.above) == (0, 1, None) and 0.3 < first.rate < 0.5
+    change = residual_tests.Transition(0, 2, 0.6, 0.1).change(MASS, MASS)
+    np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
+    everywhere = residual_tests.Transition(0, 2, None, 0.1).change(MASS, MASS)
+    np.testing.assert_array_equal(everywhere[:, 2], MASS[:, 0])
+    distance = [np.mean((p - posterior) ** 2) for p in (one.proba, problem.average.averaged)]
+    assert distance[0] < 0.2 * distance[1]
+    np.testing.assert_allclose(one.proba.sum(axis=1), 1.0, rtol=1e-12)
+    rows = np.arange(4000)
+    changes = np.stack([t.change(forecast, one.start) for t in one.transitions], axis=2)
+    score = (changes[rows, y] / one.proba[rows, y][:, None]).sum(axis=0)
+    assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
+
+
+def test_cumulants_of_products_of_two_samples_of_a_cell():
+    """Of the sum of e_i e_j over pairs, each cell over its information: by sums over samples."""
+    y, forecast, _ = stepped(1500, 3)
+    problem = solved(y, forecast)
+    test = problem.tested.test
+    p, share = test.proba[:, 1], problem.share
+    variance = share**2 * p * (1 - p)
+    for level, norm in test.levels:
+        parts = p * (1 - p) * share, variance, variance**2, variance * share * (1 - 2 * p)
+        whole, second, own, third = (np.bincount(test.cells.at(level), one) for one in parts)
+        whole += 1 / 1500
+        noise2 = 2 * np.sum((second**2 - own) / whole**2)
+        noise3 = np.sum(8 * (second / whole) ** 3 + 4 * third**2 / whole**3)
+        assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-12, abs=0)
+    assert level >= 32
+
+
+def dense_norm(problem, one, level, loss):
+    """The wider norm with all cells as columns of one dense array, whitened together."""
+    s, star, share = problem.forecast, one.proba, problem.share
+    n, k = s.shape
+    code = one.test.cells.at(level)
+    names = set(problem.average.directions.names) - ({"confusion"} if k > 2 else set())
+    names = [x for x in problem.average.basis.groups if x in names]
+    g = dense_directions(problem.average.basis, s, names)
+    if loss == "brier":
+        x, y, omega = tangents(s, g), problem.target - s, np.ones((n, k))
+        maps = [problem.average.affine.proba, problem.average.best.proba, star]
+        maps = [p for i, p in enumerate(maps) if not any(p is q for q in maps[:i])]
+        more = [p - s for p in maps] + [t.change(s, one.start) for t in one.transitions]
+    else:
+        x, y, omega = g - np.einsum("ik,ikj->ij", star, g)[:, None], problem.target - star, star
+        more = [t.change(s, one.start) / star for t in one.transitions]
+    x = np.concatenate([x, *(d[:, :, None] for d in more)], axis=2)
+    columns = range(1, 2) if k == 2 else range(k)
+    cells = np.zeros((n, k, (code.max() + 1) * len(columns)))
+    for j, column in enumerate(columns):
+        cells[np.arange(n), column, code * len(columns) + j] = 1
+    if k == 2:  # the second class of two
+        x, cells, y = x[:, 1:], cells[:, 1:], y[:, 1:]
+        omega = (star[:, :1] * star[:, 1:]) if loss == "log" else omega[:, 1:]
+        if loss == "log":
+            x = dense_directions(problem.average.basis, s)[:, 1:]
+    gram = np.einsum("i,ik,ikj,ikl->jl", share, omega, cells, x)
+    own = np.einsum("i,ik,ikj->j", share, omega, cells)
+    return share, x - np.einsum("ikj,jl->ikl", cells, gram / own[:, None]), cells, own, y
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("make", [stepped, confused])
+def test_dense_directions_are_centred_within_cells(make, loss):
+    """Cells, and what others have within them; the interval holds that of either."""
+    y, forecast, _ = make(3000, 3)
+    problem = solved(y, forecast)
+    one = problem.tested
+    level = one.test.cells.levels[0]
+    found = (BrierDirections if loss == "brier" else LogDirections)(problem, level)
+    share, within, cells, own, residual = dense_norm(problem, one, level, loss)
+    if loss == "brier":
+        mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(own)
+        np.testing.assert_allclose(found.of_cells, mean, atol=1e-12)
+    along = np.einsum("i,ikj,ik->j", share, within, residual)
+    weights = {"brier": np.ones_like(residual), "log": one.proba}[loss]
+    if loss == "log" and forecast.ndim == 1:
+        weights = one.proba.prod(axis=1, keepdims=True)
+    gram = np.einsum("i,ik,ikj,ikl->jl", share, weights, within, within)
+    length = along @ np.linalg.pinv(gram, rcond=1e-12, hermitian=True) @ along
+    kept = float(found.of_dense @ found.of_dense) * (1 if loss == "brier" else 2)
+    assert 0 <= kept <= length * (1 + 1e-2) + 1e-9
+    assert np.isfinite(found.of_dense).all() and len(found.of_dense) <= within.shape[2]
+    (plain,) = squared_norms([problem], [LOSSES[loss]])
+    (norm,) = extended_norms([problem], [LOSSES[loss]], [plain], 1.0)
+    limits = plain.interval(0.95), SquaredNorm.interval(norm.wider, 0.95)
+    assert norm.interval(0.95) == (min(x[0] for x in limits), max(x[1] for x in limits))
+    assert norm.wider.noise2 > 0 and norm.wider.standard_error > 0
+
+
+@pytest.mark.parametrize("make", [stepped, confused])
+def test_noise_without_cells(make):
+    """That of the residuals of the map, which are not centred, on dense directions only."""
+    problem = solved(*make(3000, 3)[:2])
+    one = problem.tested
+    found = BrierDirections(problem, 0)
+    for rows, block in found.blocks:
+        of_cells, dense, _ = found.noise(rows, block)
+        x = found._values(rows, block)[0]
+        residual = problem.residual(rows, one.proba[rows])[:, -x.shape[1] :]
+        residual = residual * problem.root[rows, None] / np.sqrt(1 - one.leverage[rows, None])
+        expected = np.einsum("icj,ic->ij", x, residual) @ found._dense
+        np.testing.assert_allclose(dense, expected, atol=1e-12 * np.abs(expected).max())
+        assert not of_cells.sum() and dense.any()
+
+
+@pytest.mark.parametrize(
+    ("make", "loss"), [(stepped, "log"), (confused, "brier"), (confused, "log")]
+)
+def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
+    """From blocks of any size, with equal weights of any size."""
+    y, forecast, _ = make(3000, 6)
+    found = calibration_error_interval(y, forecast, metric=loss)
+    estimator = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
+    terms = score_decomposition(y, forecast, loss=loss)
+    for error in (estimator.calibration_error_, terms.calibration):
+        assert error == pytest.approx(found.estimate, rel=1e-12)
+    assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
+    assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 20_000)
+    parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
+    assert parts.estimate == pytest.approx(found.estimate, rel=1e-6)
+    assert (parts.low, parts.high) == pytest.approx((found.low, found.high), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "n_samples", "size"), [(stepped, 10_000, 0.6), (confused, 2000, 0.25)]
+)
+def test_coverage_where_maps_fail(make, n_samples, size):
+    """At least .95 less three standard errors; jumps are covered more often than by maps alone."""
+    held, n_sets = np.zeros(2), 30
+    for seed in range(n_sets):
+        y, forecast, posterior = make(n_samples, seed + 100, size)
+        both = [np.column_stack([1 - p, p]) if p.ndim == 1 else p for p in (posterior, forecast)]
+        truth = LogLoss().divergence(*both).mean()
+        problem = solved(y, forecast)
+        norms = squared_norms([problem], [LogLoss()])
+        norms += extended_norms([problem], [LogLoss()], norms, 1.0)
+        limits = np.array([norm.interval(0.95) for norm in norms])
+        held += (limits[:, 0] <= truth) & (truth <= limits[:, 1])
+    assert held[1] / n_sets >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_sets)
+    assert held[0] < held[1] or make is confused
+
+
+def test_clusters_widen_what_repeated_rows_would_narrow():
+    y, s, c = stepped(1500, 7, size=0.6)
+    one = CalibrationErrorEstimator().fit(s, y)
+    groups = np.repeat(np.arange(1500), 4)
+    four = CalibrationErrorEstimator().fit(np.repeat(s, 4), np.repeat(y, 4), groups=groups)
+    truth = np.mean((c - s) ** 2)
+    assert four.confidence_interval_[0] <= truth <= four.confidence_interval_[1]
+    widths = [np.diff(each.confidence_interval_)[0] for each in (one, four)]
+    assert 0.7 < widths[1] / widths[0] < 2
+
+
+def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
+    monkeypatch.setattr(many_samples, "_PART", 1500)
+    y, forecast, posterior = confused(12_000, 8)
+    problem = many_samples.OneStepProblem.of(check_problem(y, forecast))
+    assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
+    truth = Brier().divergence(posterior, forecast).mean()
+    assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
+    assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
+    other = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
+    calibrated = many_samples.OneStepProblem.of(other)
+    assert not calibrated.suspect and calibrated.tested is None
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_shifts_are_those_of_normal_priors(n_classes):
+    """In each cell the score is twice the shift of the log probability."""
+    y, forecast, _ = stepped(20_000, 11) if n_classes == 2 else cyclic(20_000, 11)
+    one = solved(y, forecast).extension
+    assert len(one.shifts) and not one.transitions
+    code = one.test.cells.at(one.test.needed)
+    shift = np.log(one.proba) - np.log(one.start)
+    shift -= shift.mean(axis=1, keepdims=True)  # the shifts of a cell add up to zero
+    own = np.eye(code.max() + 1)[code]
+    score = own.T @ (np.eye(n_classes)[y] - one.proba)
+    mass = np.maximum(own.sum(axis=0), 1)[:, None]
+    np.testing.assert_allclose(score, 2 * (own.T @ shift) / mass, atol=1e-4)
+
+
+def cyclic(n_samples, seed):
+    """Where the confidence is between .5 and .7, a third of each class is the next one."""
+    rng = np.random.default_rng(seed)
+    forecast = rng.dirichlet(np.full(3, 0.6), n_samples)
+    confidence = forecast.max(axis=1, keepdims=True)
+    mass = forecast * ((confidence > 0.5) & (confidence < 0.7)) / 3
+    posterior = forecast - mass + np.roll(mass, 1, axis=1)
+    return labels_from(posterior, rng), forecast, posterior
+
+
+def tied(n_samples, seed):
+    """Classes 0 and 1, 2 and 3, 4 and 5 are equally likely where both have at least .05."""
+    rng = np.random.default_rng(seed)
+    forecast = rng.dirichlet(np.full(6, 0.4), n_samples)
+    posterior = forecast.copy()
+    for pair in (slice(0, 2), slice(2, 4), slice(4, 6)):
+        both = forecast[:, pair].min(axis=1) >= 0.05
+        posterior[both, pair] = forecast[both, pair].mean(axis=1, keepdims=True)
+    return labels_from(posterior, rng), forecast, posterior
+
+
+def test_shifts_find_what_no_map_has():
+    """Squared error of the estimate, over three samples, less than half of that of the maps."""
+    squared = np.zeros(2)
+    for seed in range(3):
+        y, forecast, posterior = cyclic(10_000, seed)
+        problem, truth = solved(y, forecast), Brier().divergence(posterior, forecast).mean()
+        found = problem.errors(Brier()).mean(), problem.map_errors(Brier()).mean()
+        squared += (np.array(found) - truth) ** 2
+    assert squared[0] < squared[1] / 2
+
+
+def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monkeypatch):
+    """Their mean is zero, within four standard errors, also after means of cells."""
+    monkeypatch.setattr(residual_tests, "_UNRESOLVED", np.inf)
+    found = np.zeros((40, 2))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        forecast = rng.dirichlet(np.ones(3), 600)
+        problem = solved(labels_from(forecast, rng), forecast)
+        cells = residual_tests.NestedCells(problem, pairs=True)
+        for k, needed in enumerate((0, 4)):
+            (sums,) = residual_tests.residual_sums([cells], problem, forecast)
+            test = residual_tests.ResidualTest(cells, problem, forecast, sums, [])
+            test.needed = needed
+            one = replace(problem.tested, proba=forecast, test=test)
+            found[seed, k] = one.missing(problem)
+    error = found.std(axis=0) / np.sqrt(len(found))
+    assert np.all(np.abs(found.mean(axis=0)) < 4 * error)
+    assert 2 / 3 < error[1] / error[0] < 1
+
+
+def test_similar_residuals_of_similar_forecasts_are_stated():
+    y, forecast, posterior = tied(12_000, 0)
+    found = calibration_error_interval(y, forecast, metric="brier")
+    assert found.high < Brier().divergence(posterior, forecast).mean()
+    assert not found.valid and found.reason.startswith("similar forecasts have similar residuals")
+    problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(8) for rate in (0, 0.25))
+    assert sum(problem.left_out > 0 for problem in problems) <= 1
+    confusions = solved(*confused(1500, 0, 0.1)[:2])  # the maps themselves show no confusion
+    assert confusions.average.evidence["confusion"] < 0.01
+    share = confusions.evidence["confusion"]
+    assert 0.99 < share <= 1 and share == pytest.approx(confusions.extension.share)
+    problem = solved(y, forecast)
+    missing, change = problem.tested.missing(problem), problem.tested.proba - forecast
+    share = missing / (missing + np.mean(np.sum(change**2, axis=1)))
+    assert problem.left_out == pytest.approx(share) and share > 0.05

@@ -1,0 +1,90 @@
+"""Problems of very many samples are estimated from sums over cells of the log odds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import pairs
+from dense_directions import problem_of
+from scipy.special import expit
+
+from skcalib import CalibrationErrorEstimator, proper_calibration_error
+from skcalib.errors.corp import IsotonicCurve, consistency_band
+from skcalib.proper import many_samples as module
+from skcalib.proper.many_samples import compress_rows
+
+
+def make(n_samples, spread, slope=0.6, seed=0):
+    rng = np.random.default_rng(seed)
+    odds = spread * rng.standard_normal(n_samples)
+    y = (rng.random(n_samples) < expit(slope * odds)).astype(int)
+    return y, expit(odds), rng.random(n_samples) + 0.1
+
+
+@pytest.mark.parametrize("spread", [1.0, 8.0, 40.0])
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_estimates_are_those_of_the_samples(monkeypatch, spread, loss):
+    monkeypatch.setattr(module, "_CELLS", 1 << 10)  # so that cells hold several samples
+    y, p, weight = make(20_000, spread)
+    p[:20], y[:20] = 0.0, 0
+    assert len(compress_rows(problem_of(y, p)).weight) == len(y)  # too few
+    found = []
+    for many in (10**9, 10_000):
+        monkeypatch.setattr(module, "_MANY", many)
+        one = CalibrationErrorEstimator(loss=loss).fit(p, y, sample_weight=weight)
+        found.append([one.calibration_error_, *one.confidence_interval_, one.refinement_])
+    assert len(compress_rows(problem_of(y, p, weight)).weight) < 0.5 * len(y)
+    for exact, (one, two) in zip((True, False, False, True), zip(*found, strict=True), strict=True):
+        assert two == pytest.approx(one, rel=2e-2 if exact else 0.05)  # limits have other cells
+    assert found[0] != found[1]
+
+
+def test_sums_of_the_samples_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "_MANY", 100)
+    y, p, weight = make(3000, 30.0)
+    p[:3], p[3:6] = 0.0, 1.0
+    one = problem_of(y, p, weight)
+    few = compress_rows(one)
+    assert few.n_samples == 3000
+    assert few.square.sum() == pytest.approx((weight**2).sum(), rel=1e-12)
+    for name in ("forecast", "target"):
+        sums = [problem.weight @ getattr(problem, name) for problem in (one, few)]
+        np.testing.assert_allclose(*sums, rtol=1e-12)
+    for value in (0.0, 1.0):  # forecasts that are certain are not mixed with others
+        here = few.forecast[:, 1] == value
+        assert few.count[here].sum() == np.sum(p == value)
+    reverse = compress_rows(problem_of(y[::-1], p[::-1], weight[::-1]))
+    np.testing.assert_allclose(reverse.forecast, few.forecast, rtol=1e-12)
+
+
+def test_problems_that_stay_as_they_are(monkeypatch):
+    """Also several problems: the terms of several classes are added by sample."""
+    y, p, _ = make(2000, 2.0)
+    before = proper_calibration_error(y, p, notion="classwise")
+    monkeypatch.setattr(module, "_MANY", 100)
+    assert proper_calibration_error(y, p, notion="classwise") == before
+    assert proper_calibration_error(y, p, notion="top_label") > 0
+    one = problem_of(y, p)
+    soft = replace(one, labels_or_target=pairs(p))
+    clusters = replace(one, cluster=np.arange(2000) // 2)
+    for other in (soft, clusters, compress_rows(one)):
+        assert compress_rows(other) is other
+
+
+def test_band_of_groups_is_that_of_single_scores(monkeypatch):
+    """Two bands differ by their random numbers only, about 3 % of the width for 500 resamples."""
+    y, p, _ = make(20_000, 2.0)
+    curve, one = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
+    grouped, few = curve.grouped(one)
+    assert 1000 < len(few.weight) <= 2500 and few.weight.sum() == 20_000
+    assert np.all(np.diff(grouped.tied.score) > 0)
+    found = consistency_band(curve, one, 0.9, 500, np.random.RandomState(0))
+    monkeypatch.setattr("skcalib.errors.corp._DISTINCT", 10**9)
+    exact = consistency_band(curve, one, 0.9, 500, np.random.RandomState(1))
+    assert curve.grouped(one) == (curve, one)
+    inner = (curve.prob_pred > 0.02) & (curve.prob_pred < 0.98)
+    width = (exact[1] - exact[0])[inner]
+    for mine, other in zip(found, exact, strict=True):
+        difference = (mine - other)[inner] / width
+        assert abs(difference.mean()) < 0.03
+        assert np.sqrt(np.mean(difference**2)) < 0.08
