@@ -82,9 +82,8 @@ def minimise_convex(
     that are not in memory.
     """
     parameters, n_values = start, int(known is None)
-    if known is None:
-        known = (*value(start), None, None)
-    current, state, gradient, hessian = known
+    evaluated: Any = (*value(start), None, None) if known is None else known
+    current, state, gradient, hessian = evaluated
     for n_iter in range(_MOST_STEPS):
         if gradient is None:
             gradient, hessian = slopes(parameters, state)

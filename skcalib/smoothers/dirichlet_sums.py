@@ -99,10 +99,11 @@ def dirichlet_log_likelihoods(
     :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`.
     """
     weight, log_mass = np.asarray(weight, dtype=np.float64), np.empty((0, len(forecast)))
-    options = {"leave_out": True, "n_jobs": n_jobs}
+    values = np.empty((len(forecast), 0))
     for bandwidth in bandwidths:
-        values = np.empty((len(forecast), 0))
-        mass = dirichlet_average(forecast, forecast, weight, values, bandwidth, **options)[1]
+        _, mass = dirichlet_average(
+            forecast, forecast, weight, values, bandwidth, leave_out=True, n_jobs=n_jobs
+        )
         log_mass = np.vstack([log_mass, mass])
     return (log_mass - np.log(weight_of_others(weight))) @ weight
 
@@ -435,7 +436,7 @@ class Dropping:
         for tile in (tiles[trial] for trial in trials):
             left_out = None if position is None else position[tile]
             counts.append(len(self.select(log_points[tile], left_out)[0]))
-        return np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources
+        return bool(np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources)
 
 
 def kd_tiles(coordinates: np.ndarray, size: int) -> list[np.ndarray]:
