@@ -332,8 +332,15 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem, _ = only_problem(y_true, y_proba, Canonical(), groups=groups, **columns)
+    problem, _ = only_problem(
+        y_true,
+        y_proba,
+        Canonical(),
+        groups=groups,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
