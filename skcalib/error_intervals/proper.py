@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -85,11 +85,15 @@ def estimate_proper_error(
 ) -> ProperEstimate:
     """`Problem` -> `ProperEstimate` of one loss."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    smoother, method = resolve_estimate(smoother, method, score)
+    smoother, chosen = resolve_estimate(smoother, method, score)
     problem.require_order(notion, score)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
     return estimate_of_solved(
-        solved, loss=score, notion=notion, method=method, confidence_level=confidence_level
+        solved,
+        loss=score,
+        notion=notion,
+        method=cast("Method", chosen),
+        confidence_level=confidence_level,
     )
 
 

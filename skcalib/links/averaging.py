@@ -217,12 +217,11 @@ class ModelAverage:
         self.dispersion = 1.0
         self._set_samples(forecast, target, weight, square, design)
         n_classes, size = forecast.shape[1], self.size
+        self.basis = LogitBasis(n_classes)
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
-            self.basis, self.models = LogitBasis(n_classes), []
-            self.shares, self.log_odds = np.ones(1), -np.inf
+            self.models, self.shares, self.log_odds = [], np.ones(1), -np.inf
             return
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
-        self.basis = LogitBasis(n_classes)
         self.all_directions = self.basis.fit_directions(
             forecast, self.weight, size=size, by_class=by_class
         )

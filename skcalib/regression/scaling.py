@@ -434,8 +434,13 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         """
         self._check_passed(y)
         check_parameters_of(self)
-        if self.recalibrator is not None:
-            _check_maps_moments(self.recalibrator)
+        recalibrator: Any = VarianceScaling() if self.recalibrator is None else self.recalibrator
+        fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "transform")
+        if not fits or isinstance(recalibrator, type):
+            raise ValueError(
+                "recalibrator must have fit(mean_and_var, y) and transform(mean_and_var), such as "
+                f"VarianceScaling(), unlike {shown(recalibrator)}."
+            )
         check_indices(X=X, y=y, sample_weight=sample_weight)
         y = column_or_1d(y, warn=True)
         y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
@@ -453,9 +458,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             folds = folds_of_groups(splitter, X, y, **split_params)
             moments, rows = _out_of_fold_moments(estimator, X, y, folds, params, self.n_jobs)
             self.estimator_ = clone_estimator(estimator).fit(X, y, **params)
-        recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)
         weights = {} if weight is None else {"sample_weight": weight[rows]}
-        self.recalibrator_ = recalibrator.fit(moments, y[rows], **weights)
+        self.recalibrator_ = clone(recalibrator).fit(moments, y[rows], **weights)
         self._recalibrated(moments)  # raises unless they are moments
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         return self
@@ -498,16 +502,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
     def _is_fitted(self):  # a Gaussian process passes check_is_fitted before `fit`
         inner = self.estimator.estimator if self._is_frozen() else self.estimator
         return hasattr(inner, "n_features_in_")
-
-
-def _check_maps_moments(recalibrator):
-    """Raise for objects without `fit` or `transform`."""
-    fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "transform")
-    if not fits or isinstance(recalibrator, type):
-        raise ValueError(
-            "recalibrator must have fit(mean_and_var, y) and transform(mean_and_var), such as "
-            f"VarianceScaling(), unlike {shown(recalibrator)}."
-        )
 
 
 def _check_returns_std(estimator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +50,8 @@ from skcalib.stats.means import MeanInterval, mean_interval, observed_expected_r
 
 if TYPE_CHECKING:
     from skcalib.grouping import GroupingLossEstimator
+    from skcalib.proper.map_average import AveragedProblem
+    from skcalib.stats.pvalues import CalibrationTest
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
@@ -84,45 +86,54 @@ def find(
     part = part_of(problem, seed)
     if problem.count is None:
         divided = part
-        own = {"random_state": seed, "cluster": part.cluster}
-        folds = [test for _, test in check_folds(5, part.target, **own)]
+        splits = check_folds(5, part.target, random_state=seed, cluster=part.cluster)
+        folds = [test for _, test in splits]
     else:
         divided, folds = part.split(5, seed)
     binary = binary_problem(problem)
-    data = problem.forecast if features is None else features
-    with noted() as notes, threads_for(data, n_jobs):
+    table = problem.forecast if features is None else features
+    run: dict[str, Any] = {"confidence_level": confidence_level, "n_jobs": n_jobs}
+    with noted() as notes, threads_for(table, n_jobs):
         with stage("calibration errors", verbose, name):
-            errors, solved = _find_errors(problem, part, confidence_level, n_jobs)
+            errors, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary, confidence_level)
         with stage("kernel test", verbose, name):
-            test, n_tested = _find_test(problem, seed, n_jobs)
+            test, n_tested = find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
             forecasts_of: dict[str, np.ndarray] = {}
             advice = compare_maps(divided, folds, confidence_level, n_jobs, forecasts_of, solved)
         with stage("numbers that others report", verbose, name):
-            reported = _find_reported(problem, solved, confidence_level, seed, n_jobs)
+            reported = _find_reported(problem, solved, random_state=seed, **run)
     grouping, split, encoded = None, None, None
     if features is not None:
-        encoded = _encoded(features)
+        try:
+            encoded = encode_features(features, warn=False)
+        except ValueError as error:  # the rest of the report is unaffected
+            encoded = str(error)
         confidence = "canonical" if n_classes == 2 else "top_label"
-        refinement = next(e for e in errors if e.loss == "brier" and e.notion == confidence)
+        error = next(e for e in errors if e.loss == "brier" and e.notion == confidence)
         with stage("grouping loss", verbose, name):
             grouping, split = find_grouping(
-                problem, encoded, refinement.refinement, confidence_level, seed, n_jobs
+                problem, encoded, error.refinement, random_state=seed, **run
             )
     if by is not None and not isinstance(by, GroupCalibrations):
         with stage("groups that were named", verbose, name):
-            how: Any = {"intersections": intersections, "confidence_level": confidence_level}
-            by = calibration_by_group(problem, problem.forecast, by, notion="auto", **how)
+            by = calibration_by_group(
+                problem,
+                problem.forecast,
+                by,
+                notion="auto",
+                intersections=intersections,
+                confidence_level=confidence_level,
+            )
     decision = None
     if threshold is not None or costs is not None:
-        run: Any = {"confidence_level": confidence_level, "random_state": seed, "n_jobs": n_jobs}
         with stage("decisions", verbose, name):
             usable = None if isinstance(encoded, str) else encoded
-            decision = find_decision(problem, usable, threshold, costs, **run)
-    found = Findings(
+            decision = find_decision(problem, usable, threshold, costs, random_state=seed, **run)
+    findings = Findings(
         confidence_level=confidence_level,
         n_samples=problem.n_samples,
         effective_size=_effective_size(problem),
@@ -146,21 +157,13 @@ def find(
         decision=decision,
         confusions=confusions_of(solved, problem.classes, confidence_level),
     )
-    found = find_direction(found, solved)
-    found = replace(found, advice=choose_advice(found, problem))
+    findings = find_direction(findings, solved)
+    advice = choose_advice(findings, problem)
     recalibrated = None
-    if found.advice.recommended is not None:
+    if advice.recommended is not None:
         with stage("recalibrated forecasts", verbose, name):
-            recalibrated = recalibrate(divided, found.advice.recommended, folds, forecasts_of)
-    return found, split, recalibrated
-
-
-def _encoded(features):
-    """The features as numbers, or why none can be used; the rest of the report is unaffected."""
-    try:
-        return encode_features(features, warn=False)
-    except ValueError as error:
-        return str(error)
+            recalibrated = recalibrate(divided, advice.recommended, folds, forecasts_of)
+    return replace(findings, advice=advice), split, recalibrated
 
 
 def _effective_size(problem):
@@ -169,32 +172,35 @@ def _effective_size(problem):
     if problem.cluster is None:
         return size
     loss = Brier().loss(problem.target, problem.forecast)
-    errors = [mean_interval(loss, problem.weight, cluster=c) for c in (None, problem.cluster)]
-    one, other = (found.standard_error for found in errors)
-    return size * min(1.0, (one / other) ** 2) if 0 < other < np.inf else size
+    independent = mean_interval(loss, problem.weight).standard_error
+    clustered = mean_interval(loss, problem.weight, cluster=problem.cluster).standard_error
+    if not 0 < clustered < np.inf:
+        return size
+    return size * min(1.0, (independent / clustered) ** 2)
 
 
 def _averages(problem, binary, confidence_level):
     """Means of the event (two classes) or of the confidence, with intervals inside their range."""
     forecast, target, weight = binary.forecast, binary.target, binary.weight
-    rows = weight, confidence_level, binary.square, binary.cluster
+    options = {"square": binary.square, "cluster": binary.cluster}
     top_label = next(TopLabel().problems(problem.forecast, problem.target))
-    confidence, right = (part[:, 1] for part in top_label)
+    confidence, right = (pair[:, 1] for pair in top_label)
     predicted = float(weighted_mean(forecast[:, 1], weight))
     ratio = None
     if predicted > np.finfo(np.float64).tiny:
-        ratio = observed_expected_ratio(target[:, 1], forecast[:, 1], *rows)
-    gap = mean_interval(confidence - right, *rows)
+        ratio = observed_expected_ratio(
+            target[:, 1], forecast[:, 1], weight, confidence_level, **options
+        )
+    gap = mean_interval(confidence - right, weight, confidence_level, **options)
+    has_event = len(problem.classes) == 2
     return {
-        "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
-        "n_events": n_labels(binary, 1) if len(problem.classes) == 2 else None,
+        "event": str(problem.classes[1]) if has_event else None,
+        "n_events": n_labels(binary, 1) if has_event else None,
         "mean_predicted": predicted,
-        "observed_rate": rate_interval(target[:, 1], *rows),
+        "observed_rate": rate_interval(target[:, 1], weight, confidence_level, **options),
         "observed_expected_ratio": ratio,
-        "accuracy": rate_interval(right, *rows),
-        "confidence_gap": MeanInterval(
-            gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
-        ),
+        "accuracy": rate_interval(right, weight, confidence_level, **options),
+        "confidence_gap": replace(gap, low=max(gap.low, -1.0), high=min(gap.high, 1.0)),
     }
 
 
@@ -211,70 +217,89 @@ def estimate_errors(
     """
     notion = resolve_notion(notion)
     solved = solve_notion(problem, notion=notion, smoother=None, n_jobs=n_jobs)
-    run: dict[str, Any] = {"notion": notion, "confidence_level": confidence_level}
-    return estimates_of_solved(solved, losses=losses, **run), solved
+    estimates = estimates_of_solved(
+        solved, losses=losses, notion=notion, confidence_level=confidence_level
+    )
+    return estimates, solved
 
 
-def _find_errors(problem, part, confidence_level, n_jobs=None):
+def find_errors(
+    problem: Problem, part: Problem, confidence_level: float, n_jobs: int | None = None
+) -> tuple[tuple[ErrorFinding, ...], AveragedProblem]:
     """The losses under each notion, and the averaged maps of all classes.
 
     All classes together are estimated on `part` of the problem, which is smaller if there are many
     classes; the confidence on all samples. The maps of the event or confidence are shared.
     """
     n_classes = problem.forecast.shape[1]
-    kept = {}
-
-    def measure(data, notion, losses):
-        jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
-        found, solved = estimate_errors(data, losses, notion, confidence_level, jobs)
-        kept.setdefault(notion, solved[0])
-        for loss, one in zip(losses, found, strict=True):
-            several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
-            most = np.inf if loss == "log" else 1.0 + several
-            yield _error_finding(loss, notion, one, confidence_level, most)
-
-    errors = list(measure(part, "canonical", LOSSES))
+    samples_of = {"canonical": part}
     if n_classes > 2:
-        errors += measure(problem, "top_label", LOSSES)
+        samples_of["top_label"] = problem
     if n_classes > 2 and problem.forecast.size <= HUGE:
-        errors += measure(problem, "classwise", LOSSES)
-    event = kept["canonical" if n_classes == 2 else "top_label"]
+        samples_of["classwise"] = problem
+    errors, solved_of = [], {}
+    for notion, samples in samples_of.items():
+        jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
+        estimates, solved = estimate_errors(samples, LOSSES, notion, confidence_level, jobs)
+        solved_of[notion] = solved[0]
+        for loss, estimate in zip(LOSSES, estimates, strict=True):
+            several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
+            largest = np.inf if loss == "log" else 1.0 + several
+            errors.append(_error_finding(loss, notion, estimate, confidence_level, largest))
+    event = solved_of["canonical" if n_classes == 2 else "top_label"]
     if type(event.average) is ModelAverage:  # of all samples
-        samples = event.forecast, event.average.label, event.weight, event.square
-        add_averaged_map(event.average, *samples, cluster=event.cluster)
-    return tuple(errors), kept["canonical"]
+        add_averaged_map(
+            event.average,
+            event.forecast,
+            event.average.label,
+            event.weight,
+            event.square,
+            cluster=event.cluster,
+        )
+    return tuple(errors), solved_of["canonical"]
 
 
-def _error_finding(loss, notion, found, confidence_level, most):
-    """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most].
+def _error_finding(loss, notion, estimate, confidence_level, largest):
+    """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, largest].
 
     No interval begins at its estimate, and no part exceeds the limit of the mean loss.
     """
-    terms, calibration = found.terms, _in_range(_around(found.interval, confidence_level), most)
-    rows = terms.weight, confidence_level, terms.square, terms.cluster
+    terms = estimate.terms
+    calibration = interval_around(estimate.interval, confidence_level)
     mean_loss, refinement = (
-        _in_range(mean_interval(one, *rows), most) for one in (terms.loss, terms.refinement)
+        mean_interval(values, terms.weight, confidence_level, terms.square, terms.cluster)
+        for values in (terms.loss, terms.refinement)
+    )
+    mean_loss, calibration, refinement = (
+        replace(
+            interval,
+            low=float(np.clip(interval.low, 0.0, largest)),
+            high=float(np.clip(interval.high, 0.0, largest)),
+        )
+        for interval in (mean_loss, calibration, refinement)
     )
     highest = max(mean_loss.high, limit_of_noise(calibration), refinement.high)
-    mean_loss = replace(mean_loss, high=highest)
-    parts = decompose(terms), mean_loss, calibration, refinement
-    own = found.target, found.evidence, found.residual_pvalue, found.lower_bound
-    return ErrorFinding(loss, notion, *parts, *own)
+    return ErrorFinding(
+        loss,
+        notion,
+        terms=decompose(terms),
+        expected_loss=replace(mean_loss, high=highest),
+        calibration=calibration,
+        refinement=refinement,
+        target=estimate.target,
+        evidence=estimate.evidence,
+        residual_pvalue=estimate.residual_pvalue,
+        lower_bound=estimate.lower_bound,
+    )
 
 
-def _around(interval, confidence_level):
+def interval_around(interval: MeanInterval, confidence_level: float) -> MeanInterval:
     """An interval that begins at its estimate is longer: normal on that side, for the logarithm."""
-    estimate, low, _, error = astuple(interval)
-    if not (low >= estimate > 0 and 0 < error < np.inf):
+    estimate, error = interval.estimate, interval.standard_error
+    if not (interval.low >= estimate > 0 and 0 < error < np.inf):
         return interval
     reach = norm.ppf(0.5 + confidence_level / 2) * error
     return replace(interval, low=estimate * float(np.exp(-reach / estimate)))
-
-
-def _in_range(interval, most):
-    """An interval of a loss, cut at zero and at the largest possible value."""
-    low, high = np.clip([interval.low, interval.high], 0.0, most).tolist()
-    return replace(interval, low=low, high=high)
 
 
 def part_of(problem: Problem, random_state: int) -> Problem:
@@ -289,7 +314,9 @@ def part_of(problem: Problem, random_state: int) -> Problem:
     return problem.take(rows)
 
 
-def _find_test(problem, random_state, n_jobs=None):
+def find_test(
+    problem: Problem, random_state: int, n_jobs: int | None = None
+) -> tuple[CalibrationTest | None, int]:
     """Kernel test of all classes at once on a random part of large samples, and its size."""
     n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
     if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
@@ -298,70 +325,74 @@ def _find_test(problem, random_state, n_jobs=None):
     part: Any = problem.samples(most, random_state)  # time grows as n^2 K
     if np.ptp(part.forecast, axis=0).max() == 0:
         return None, 0  # equal forecasts have distance 0: the kernel has no scale
-    run: dict[str, Any] = {"random_state": random_state, "n_jobs": n_jobs}
-    test = kernel_calibration_test(part, part.forecast, statistic="unbiased", **run)
+    test = kernel_calibration_test(
+        part, part.forecast, statistic="unbiased", random_state=random_state, n_jobs=n_jobs
+    )
     return test, len(part.weight)
 
 
 def _omitted(problem, part):
     """Text on what was omitted, or computed on a part, and on classes without samples."""
-    said, n_classes = [], problem.forecast.shape[1]
+    omitted, n_classes = [], problem.forecast.shape[1]
     absent = ", ".join(map(str, problem.classes[~problem.target.any(axis=0)]))
     if absent and n_classes > 2:
-        said.append(f"No sample is of these classes: {absent}.")
+        omitted.append(f"No sample is of these classes: {absent}.")
     if n_classes > 2 and problem.forecast.size > HUGE:
-        said.append("Errors by class were omitted: they take too long for so many probabilities.")
+        omitted.append(
+            "Errors by class were omitted: they take too long for so many probabilities."
+        )
     if (size := len(part.weight)) < len(problem.weight):
-        said.append(f"All classes, direction and maps: a random {size:,} of the samples.")
-    return tuple(said)
+        omitted.append(f"All classes, direction and maps: a random {size:,} of the samples.")
+    return tuple(omitted)
 
 
 # --- The numbers that others report ---------------------------------------------------------------
 
 
-def _find_reported(problem, solved, confidence_level, random_state, n_jobs=None):
+def _find_reported(problem, solved, confidence_level, random_state, n_jobs):
     """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first.
 
     `solved` is the `AveragedProblem` of all classes, of all samples or of a part.
     """
-    data = {
+    is_binary = len(problem.classes) == 2
+    options = {
         "y_true": problem if problem.count is None else ProblemSummary(problem),
         "y_proba": problem.forecast if problem.count is None else None,
         "confidence_level": confidence_level,
+        "random_state": random_state,
+        "n_jobs": n_jobs,
     }
-    run = {"random_state": random_state, "n_jobs": n_jobs}
-    binary = len(problem.classes) == 2
-    summary = _summary(problem, solved, confidence_level) if binary else []
-    return tuple(summary + [_error(one, data, run, binary) for one in by("note").values()])
+    numbers = _summary(problem, solved, confidence_level) if is_binary else []
+    return (*numbers, *(_error(quantity, is_binary, options) for quantity in by("note").values()))
 
 
 def _summary(problem, solved, confidence_level):
     """The quantities of `calibration_summary`."""
     known = solved if len(solved.weight) == len(problem.weight) else None
-    found = summary_of_problem(problem, confidence_level, known)
+    summary = summary_of_problem(problem, confidence_level, known)
     numbers = []
     for key, (name, perfect, explanation) in ROWS.items():
-        value = getattr(found, key)
+        value = getattr(summary, key)
         if isinstance(value, float):
             value = MeanInterval(value, value, value, 0.0)
-        note = found.notes.get(key) or f"{explanation[0].upper()}{explanation[1:]}."
+        note = summary.notes.get(key) or f"{explanation[0].upper()}{explanation[1:]}."
         if perfect is not None:
             name += f" ({perfect:g} is perfect)"
         numbers.append(ReportedNumber(key, name, note, value))
     return numbers
 
 
-def _error(one, data, run, binary):
+def _error(quantity, is_binary, options):
     """An error, of the confidence, or of the event for two classes."""
-    notion, label, note = {}, one.label + one.detail, one.note
-    if one.binary:
+    notion, label, note = {}, quantity.label + quantity.detail, quantity.note
+    if quantity.binary:
         notion = {"notion": "auto"}
-        label += "" if binary else ", of the confidence"
+        label += "" if is_binary else ", of the confidence"
     try:
-        found = calibration_error_interval(**data, metric=one.name, **run, **notion)
-    except ValueError as error:
-        return ReportedNumber(one.name, label, str(error), None)
-    value = MeanInterval(found.estimate, found.low, found.high, found.standard_error)
-    if not found.valid:
-        note += f" It may not hold: {found.reason}."
-    return ReportedNumber(one.name, label, note, value, found.target, found.valid)
+        error = calibration_error_interval(metric=quantity.name, **options, **notion)
+    except ValueError as reason:
+        return ReportedNumber(quantity.name, label, str(reason), None)
+    value = MeanInterval(error.estimate, error.low, error.high, error.standard_error)
+    if not error.valid:
+        note += f" It may not hold: {error.reason}."
+    return ReportedNumber(quantity.name, label, note, value, error.target, error.valid)

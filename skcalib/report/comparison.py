@@ -53,7 +53,8 @@ from skcalib.stats.means import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skcalib.data.problem import ForecastSummary
+    from skcalib.data.problem import ForecastSummary, Problem
+    from skcalib.proper.map_average import AveragedProblem
 
 _LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
@@ -162,7 +163,7 @@ class ComparisonReport(Shown):
         self.random_state = first.random_state
         problems = {name: report.problem for name, report in self.reports.items()}
         self.paired = all(problem.count is None for problem in problems.values())
-        self.differences = _find_differences(
+        self.differences = find_differences(
             problems,
             self.confidence_level,
             self.random_state,
@@ -337,7 +338,7 @@ class ComparisonReport(Shown):
             interval ``difference_low`` and ``difference_high``, ``pvalue`` and ``detected``.
         """
         names = ("quantity", "first", "second", "difference", "pvalue", "detected")
-        columns = {name: [getattr(one, name) for one in self.differences] for name in names}
+        columns = {name: [getattr(row, name) for row in self.differences] for name in names}
         return frame_of(columns, ["difference"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -352,8 +353,8 @@ class ComparisonReport(Shown):
             "headline": printable(headline_of_comparison(self)),
             "verdict": list(map(printable, sentences_of_comparison(self))),
             "differences": [
-                as_json({**asdict(one), "detected": one.detected, "better": one.better})
-                for one in self.differences
+                as_json({**asdict(row), "detected": row.detected, "better": row.better})
+                for row in self.differences
             ],
             "reports": {name: report.to_dict() for name, report in self.reports.items()},
             "confidence_level": self.confidence_level,
@@ -362,9 +363,9 @@ class ComparisonReport(Shown):
         }
 
 
-def _check_mapping(models, name, what):
+def _check_mapping(models, name, kind):
     if not isinstance(models, Mapping) or len(models) < 2:
-        raise ValueError(f"{name} must be a dict of at least two {what} by model name.")
+        raise ValueError(f"{name} must be a dict of at least two {kind} by model name.")
 
 
 def _report_each(make, models):
@@ -389,172 +390,176 @@ def _check_reports(reports):
         raise ValueError(f"A comparison needs at least two reports, got {len(reports)}.")
     reports = {str(name): report for name, report in reports.items()}
     (first_name, first), *others = reports.items()
-    for name, other in others:
-        sketched = first.problem.count is not None or other.problem.count is not None
-        alike = ("classes",) if sketched else ("classes", "target", "weight", "cluster")
-        same = all(
-            np.array_equal(getattr(first.problem, part), getattr(other.problem, part))
-            for part in alike
-        )
-        if not same and sketched:
-            raise ValueError(
-                f"The reports of {first_name} and {name} have different classes: only models of "
-                "the same event can be compared."
-            )
-        if not same:
-            raise ValueError(
-                f"The reports of {first_name} and {name} are not on the same samples: labels, "
-                "weights, classes and groups must agree, in this order."
-            )
-        if (first.confidence_level, first.random_state) != (
-            other.confidence_level,
-            other.random_state,
-        ):
-            raise ValueError(
-                f"The reports of {first_name} and {name} differ in confidence_level or "
-                "random_state: use the same values for all."
-            )
-        if _decision_parameters(first) != _decision_parameters(other):
-            raise ValueError(
-                f"The reports of {first_name} and {name} differ in threshold or costs: use the "
-                "same values for all, or none."
-            )
+    for name, second in others:
+        difference = _difference_of_reports(first, second)
+        if difference:
+            raise ValueError(f"The reports of {first_name} and {name} {difference}")
     return reports
 
 
-def _decision_parameters(report):
-    decision = report.findings.decision
-    return None if decision is None else (decision.threshold, decision.costs)
+def _difference_of_reports(first, second):
+    """Why two reports cannot be compared, or an empty text."""
+    sketched = first.problem.count is not None or second.problem.count is not None
+    parts = ("classes",) if sketched else ("classes", "target", "weight", "cluster")
+    if not all(
+        np.array_equal(getattr(first.problem, part), getattr(second.problem, part))
+        for part in parts
+    ):
+        if sketched:
+            return "have different classes: only models of the same event can be compared."
+        return (
+            "are not on the same samples: labels, weights, classes and groups must agree, in this "
+            "order."
+        )
+    if (first.confidence_level, first.random_state) != (
+        second.confidence_level,
+        second.random_state,
+    ):
+        return "differ in confidence_level or random_state: use the same values for all."
+    rules = (
+        decision and (decision.threshold, decision.costs)
+        for decision in (first.findings.decision, second.findings.decision)
+    )
+    if len({*rules}) > 1:
+        return "differ in threshold or costs: use the same values for all, or none."
+    return ""
 
 
 # --- Differences of models ------------------------------------------------------------------------
 
 
-def _find_differences(
-    problems,
-    confidence_level,
-    random_state,
-    n_jobs=None,
+@dataclass(frozen=True)
+class _Model:
+    """What is compared of one model: the terms of each quantity, one per sample.
+
+    The ``estimates`` of some quantities are not the means of their ``terms``. ``curve`` is the
+    calibrated forecast of all classes, and ``solved`` the problem of the decisions.
+    """
+
+    problem: Problem
+    terms: dict[str, np.ndarray]
+    estimates: dict[str, float]
+    curve: np.ndarray
+    solved: AveragedProblem | None = None
+
+    @classmethod
+    def of(cls, problem, rule, seed, n_jobs):
+        """The terms of a problem; those of recalibrated decisions only with a seed."""
+        with noted():  # the warnings are in the report of each model
+            estimates, solved = estimate_errors(problem, LOSSES, "canonical", 0.95)
+        brier, log = (estimate.terms for estimate in estimates)
+        right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
+        terms = {
+            "calibration": brier.influence,
+            "brier": brier.loss,
+            "log": log.loss,
+            "refinement": brier.refinement,
+            "errors": 1 - right,
+        }
+        decisions = None
+        if rule is not None:
+            of_decisions, decisions = rule.terms(problem, seed, n_jobs)
+            terms |= of_decisions
+        estimates = {"calibration": brier.mean("calibration")}
+        return cls(problem, terms, estimates, solved[0].conditional, decisions)
+
+
+def find_differences(
+    problems: Mapping[str, Problem],
+    confidence_level: float,
+    random_state: int,
+    n_jobs: int | None = None,
     *,
     decision: DecisionFinding | None = None,
-):
+) -> tuple[PairedDifference, ...]:
     """Problems by model name -> all differences, paired where every row is a sample.
 
     Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
     """
     pairs = list(combinations(problems, 2))
-    confidence_level = 1 - (1 - confidence_level) / len(pairs)
+    level = 1 - (1 - confidence_level) / len(pairs)
     paired = all(problem.count is None for problem in problems.values())
-    values = {name: _per_sample(p) for name, p in problems.items()}
-    quantities, rule = list(QUANTITIES), None
+    quantities, rule, seed = list(QUANTITIES), None, random_state if paired else None
     if decision is not None:
-        rule = _DecisionRule.of(decision, next(iter(problems.values())))
-        quantities += [one for one in OF_DECISIONS if one != "net_benefit" or rule.threshold]
-        seed = random_state if paired else None
-        for name, problem in problems.items():
-            values[name] |= rule.per_sample(problem, seed, n_jobs)
-    found = []
+        rule = DecisionRule.of(decision, next(iter(problems.values())))
+        quantities += [name for name in OF_DECISIONS if name != "net_benefit" or rule.threshold]
+    models = {name: _Model.of(problem, rule, seed, n_jobs) for name, problem in problems.items()}
+    differences = []
     for quantity in quantities:
-        for first, second in pairs:
-            one, other = ((values[name].get(quantity), problems[name]) for name in (first, second))
+        for first_name, second_name in pairs:
+            first, second = models[first_name], models[second_name]
             if not paired:
-                difference = _unpaired(one, other, confidence_level)
+                compared = _unpaired(first, second, quantity, level)
             elif quantity == "kernel":
-                run = confidence_level, random_state, n_jobs
-                difference = _kernel(problems, first, second, *run)
-            elif quantity == "calibration":
-                difference = _paired_losses(
-                    problems[first],
-                    problems[second],
-                    Brier().loss,
-                    confidence_level,
-                    curves=[values[name]["curve"] for name in (first, second)],
-                    estimate=one[0][1] - other[0][1],
-                )
-            elif quantity in _LOSSES:
-                loss = _LOSSES[quantity]
-                difference = _paired_losses(
-                    problems[first], problems[second], loss, confidence_level
-                )
+                reverse = first_name > second_name
+                compared = _kernel(first.problem, second.problem, level, seed, n_jobs, reverse)
+            elif quantity == "calibration" or quantity in _LOSSES:
+                compared = _paired_losses(first, second, quantity, level)
             elif rule is not None and rule.exact and quantity in OF_DECISIONS:
-                solved = [values[name]["solved"] for name in (first, second)]
-                difference = rule.difference(quantity, *solved, confidence_level)
+                compared = rule.difference(quantity, first.solved, second.solved, level)
             else:
-                difference = _paired(one[0], other[0], one[1], confidence_level)
-            if difference is not None:
-                interval, pvalue = difference
+                compared = _paired(first, second, quantity, level)
+            if compared is not None:
+                interval, pvalue = compared
                 pvalue = min(1.0, len(pairs) * pvalue)
-                found.append(PairedDifference(quantity, first, second, interval, pvalue))
-    return tuple(found)
+                differences.append(
+                    PairedDifference(quantity, first_name, second_name, interval, pvalue)
+                )
+    return tuple(differences)
 
 
-def _per_sample(problem):
-    """The terms of each quantity, one per sample, and the calibration curve of all classes."""
-    with noted():  # the warnings are in the report of each model
-        found, solved = estimate_errors(problem, LOSSES, "canonical", 0.95)
-    brier, log = (one.terms for one in found)
-    right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
-    return {
-        "calibration": (brier.influence, brier.mean("calibration")),
-        "curve": solved[0].conditional,
-        "brier": brier.loss,
-        "log": log.loss,
-        "refinement": brier.refinement,
-        "errors": 1 - right,
-    }
-
-
-def _paired(first, second, problem, confidence_level):
+def _paired(first, second, quantity, level):
     """Interval of a mean difference, and its p-value; two infinite losses have none.
 
-    In a pair (values, estimate), the values give the spread and the estimate the centre.
+    Its centre is the difference of the estimates, if these are not the means of the terms.
     """
-    estimate = None
-    if isinstance(first, tuple):
-        estimate = first[1] - second[1]
-        first, second = first[0], second[0]
-    if np.isinf(first).any() and np.isinf(second).any():
+    terms = first.terms[quantity], second.terms[quantity]
+    if np.isinf(terms[0]).any() and np.isinf(terms[1]).any():
         return None
-    rows = problem.weight, confidence_level, None, problem.cluster
-    found = mean_interval(first - second, *rows, estimate=estimate)
-    size = independent_size(problem.weight, cluster=problem.cluster)
-    return found, _pvalue(found.estimate, [(found.standard_error, size - 1)])
+    estimate = None
+    if quantity in first.estimates:
+        estimate = first.estimates[quantity] - second.estimates[quantity]
+    weight, cluster = first.problem.weight, first.problem.cluster
+    mean = mean_interval(terms[0] - terms[1], weight, level, cluster=cluster, estimate=estimate)
+    size = independent_size(weight, cluster=cluster)
+    return mean, _pvalue(mean.estimate, [mean.standard_error], [size - 1])
 
 
-def _paired_losses(first, second, loss, confidence_level, *, curves=None, estimate=None):
+def _paired_losses(first, second, quantity, level):
     """Interval of the mean difference of losses that labels decide, and its p-value.
 
-    With the curves of both models, what each would gain by recalibration is compared. With few
-    labels the limits are those of `mean_loss_interval`.
+    "calibration" compares what each model would gain by recalibration. With few labels the limits
+    are those of `mean_loss_interval`.
     """
-    forecasts = [problem.forecast for problem in (first, second)]
+    is_gain = quantity == "calibration"
+    loss = _LOSSES["brier" if is_gain else quantity]
+    problem = first.problem
 
-    def values(target):
-        found = [loss(target, forecast) for forecast in forecasts]
-        if curves is not None:
-            found = [own - loss(target, one) for own, one in zip(found, curves, strict=True)]
-        return found
+    def terms(model, target):
+        values = loss(target, model.problem.forecast)
+        return values - loss(target, model.curve) if is_gain else values
 
-    one, other = values(first.target)
-    centre = None if estimate is None else ((one, estimate), (other, 0.0))
-    plain = _paired(*(centre or (one, other)), first, confidence_level)
-    between = between_forecasts(*forecasts)
-    if plain is None or not has_few_labels(between, first.target, first.weight):
+    models = [
+        replace(model, terms={quantity: terms(model, problem.target)}) for model in (first, second)
+    ]
+    plain = _paired(*models, quantity, level)
+    between = between_forecasts(first.problem.forecast, second.problem.forecast)
+    if plain is None or not has_few_labels(between, problem.target, problem.weight):
         return plain
     if not np.isfinite([plain[0].estimate, plain[0].standard_error]).all():
         return plain
-    found = mean_loss_interval(
-        lambda target: np.subtract(*values(target)),
+    interval = mean_loss_interval(
+        lambda target: np.subtract(terms(first, target), terms(second, target)),
         between,
-        first.target,
-        confidence_level,
-        weight=first.weight,
-        cluster=first.cluster,
-        estimate=estimate,
+        problem.target,
+        level,
+        weight=problem.weight,
+        cluster=problem.cluster,
+        estimate=plain[0].estimate if is_gain else None,
     )
-    if found.standard_error == 0:  # the same difference for every label
+    if interval.standard_error == 0:  # the same difference for every label
         return plain
-    return found, interval_pvalue(found, confidence_level)
+    return interval, interval_pvalue(interval, level)
 
 
 def _wrong(target, forecast):
@@ -566,35 +571,39 @@ def _wrong(target, forecast):
 _LOSSES = {"brier": Brier().loss, "log": LogLoss().loss, "errors": _wrong}
 
 
-def _unpaired(first, second, confidence_level):
+def _unpaired(first, second, quantity, level):
     """Interval of a difference whose two parts may depend on each other in any way; its p-value.
 
-    Of pairs (values, problem); None for a quantity without values, or if both are infinite.
+    None for a quantity without terms, or if both means are infinite.
     """
-    found, parts = [], []
-    for values, problem in (first, second):
-        if values is None:
-            return None
-        values, estimate = values if isinstance(values, tuple) else (values, None)
-        options = {"estimate": estimate, "square": problem.square}
-        found.append(mean_interval(values, problem.weight, confidence_level, **options))
-        size = independent_size(problem.weight, problem.square)
-        parts.append((found[-1].standard_error, size - 1))
-    one, other = found
-    if np.isinf(one.estimate) and np.isinf(other.estimate):
+    if quantity not in first.terms:
         return None
-    middle, error = one.estimate - other.estimate, one.standard_error + other.standard_error
-    reach = one.high - one.estimate + other.high - other.estimate if np.isfinite(middle) else 0.0
+    means, degrees = [], []
+    for model in (first, second):
+        problem, estimate = model.problem, model.estimates.get(quantity)
+        means.append(
+            mean_interval(
+                model.terms[quantity], problem.weight, level, problem.square, estimate=estimate
+            )
+        )
+        degrees.append(independent_size(problem.weight, problem.square) - 1)
+    if np.isinf([mean.estimate for mean in means]).all():
+        return None
+    middle = means[0].estimate - means[1].estimate
+    error = means[0].standard_error + means[1].standard_error
+    reach = 0.0
+    if np.isfinite(middle):
+        reach = means[0].high - means[0].estimate + means[1].high - means[1].estimate
     interval = MeanInterval(middle, middle - reach, middle + reach, error)
-    return interval, _pvalue(middle, parts)
+    return interval, _pvalue(middle, [mean.standard_error for mean in means], degrees)
 
 
-def _pvalue(estimate, parts):
+def _pvalue(estimate, errors, degrees):
     """One minus the level at which an interval touches zero.
 
-    Its half-length is the sum of those of Student intervals, of (standard error, degrees).
+    Its half-length is the sum of those of Student intervals, with these errors and degrees.
     """
-    errors, degrees = map(np.array, zip(*parts, strict=True))
+    errors, degrees = np.array(errors), np.array(degrees)
     if estimate == 0 or not np.isfinite(errors).all():
         return 1.0
 
@@ -607,33 +616,33 @@ def _pvalue(estimate, parts):
     return float(np.exp(brentq(gap, _LEAST_LOG, 0.0)))
 
 
-def _kernel(problems, first, second, confidence_level, random_state, n_jobs):
-    """Blocks of samples in random order. The order of the models is fixed, so that signs flip."""
-    one, two = sorted((first, second))
-    problem = problems[one]
-    rows = np.random.RandomState(random_state).permutation(len(problem.weight))
+def _kernel(first, second, level, random_state, n_jobs, reverse):
+    """Blocks of samples in random order; in one order of the models, so that signs flip."""
+    rows = np.random.RandomState(random_state).permutation(len(first.weight))
+    problems = [first.take(rows), second.take(rows)]
+    if reverse:
+        problems.reverse()
     try:
-        found = compare_problems(
-            problem.take(rows),
-            problems[two].take(rows),
+        compared = compare_problems(
+            *problems,
             kernel=resolve_kernel(None),
             notion=Canonical(),
-            confidence_level=confidence_level,
+            confidence_level=level,
             n_jobs=n_jobs,
         )
     except ValueError:  # too few samples for blocks: only this quantity is missing
         return None
-    difference, low, high = found.estimate, found.low, found.high
-    if one != first:
+    difference, low, high = compared.estimate, compared.low, compared.high
+    if reverse:
         difference, low, high = -difference, -high, -low
-    return MeanInterval(difference, low, high, found.standard_error), found.pvalue
+    return MeanInterval(difference, low, high, compared.standard_error), compared.pvalue
 
 
 # --- Decisions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _DecisionRule:
+class DecisionRule:
     """The cost of a decision, and the notion whose event it is about.
 
     ``threshold`` is that of the probability, or None where costs are given. ``exact`` says whether
@@ -646,42 +655,52 @@ class _DecisionRule:
     exact: bool
 
     @classmethod
-    def of(cls, decision, problem):
+    def of(cls, decision: DecisionFinding, problem: Problem) -> Self:
+        """The rule of the decisions of a report."""
         threshold, several = decision.threshold, problem.forecast.shape[1] > 2
         score = score_of_decision(threshold, decision.costs or None)
         notion = TopLabel() if several and threshold is not None else Canonical()
         return cls(score, notion, threshold, exact=not several)
 
-    def per_sample(self, problem, seed, n_jobs):
-        """Values of each sample; those of recalibration only with a seed."""
+    def terms(
+        self, problem: Problem, seed: int | None, n_jobs: int | None
+    ) -> tuple[dict[str, np.ndarray], AveragedProblem | None]:
+        """Terms of each sample, and with a seed the solved problem, for recalibration."""
         forecast, target = next(iter(self.notion.problems(problem.forecast, problem.target)))
         cost = self.score.loss(target, forecast)
-        found = {"cost": cost}
+        terms, solved = {"cost": cost}, None
         if self.threshold is not None:
-            found["net_benefit"] = target[:, 1] - cost / (1 - self.threshold)
+            terms["net_benefit"] = target[:, 1] - cost / (1 - self.threshold)
         if seed is not None:
-            options: Any = {"smoother": LogitSmoother(random_state=seed), "n_jobs": n_jobs}
-            (found["solved"],) = solve_notion(problem, notion=self.notion, **options)
-            found["regret"] = cost - self.score.loss(target, found["solved"].conditional)
-        return found
+            smoother = LogitSmoother(random_state=seed)
+            (solved,) = solve_notion(problem, notion=self.notion, smoother=smoother, n_jobs=n_jobs)
+            terms["regret"] = cost - self.score.loss(target, solved.conditional)
+        return terms, solved
 
-    def difference(self, quantity, first, second, confidence_level):
+    def difference(
+        self, quantity: str, first: Any, second: Any, confidence_level: float
+    ) -> tuple[MeanInterval, float]:
         """The interval of a difference between two solved problems, and its p-value."""
-        if quantity == "regret":
-            interval_at = partial(self._regret_interval, first, second)
-        else:
-            interval_at = partial(self._cost_interval, first, second)
+        limits = self._regret_interval if quantity == "regret" else self._cost_interval
+        interval_at = partial(limits, first, second)
         sign = -1 / (1 - self.threshold) if quantity == "net_benefit" else 1.0
-        found = interval_at(confidence_level)
-        low, high = sorted((sign * found.low, sign * found.high))
-        error = abs(sign) * found.standard_error
-        return MeanInterval(sign * found.estimate, low, high, error), _pvalue_of_limits(interval_at)
+        interval = interval_at(confidence_level)
+        low, high = sorted((sign * interval.low, sign * interval.high))
+        error = abs(sign) * interval.standard_error
+        difference = MeanInterval(sign * interval.estimate, low, high, error)
+        return difference, _pvalue_of_limits(interval_at)
 
     def _cost_interval(self, first, second, level):
         """Of the mean cost of the first forecasts minus that of the second."""
-        different = not np.array_equal(first.forecast, second.forecast)
-        both: Any = [first.forecast], [second.forecast]
-        return saving_interval(self.score, [first], *both, 1.0, level, every_change=different)
+        return saving_interval(
+            self.score,
+            [first],
+            [first.forecast],
+            [second.forecast],
+            1.0,
+            level,
+            every_change=not np.array_equal(first.forecast, second.forecast),
+        )
 
     def _regret_interval(self, first, second, level):
         """Of the saving by recalibration of the first minus that of the second.
@@ -689,24 +708,24 @@ class _DecisionRule:
         The squared distances of the limits of both from their estimates add up (Zou and Donner,
         2008), and the interval has at least the length of Student's for paired differences.
         """
-        one, other = (
-            saving_interval(
-                self.score, [p], [p.forecast], [p.conditional], 1.0, level, every_change=True
+        savings, saved = [], []
+        for p in (first, second):
+            before, after = [p.forecast], [p.conditional]
+            savings.append(
+                saving_interval(self.score, [p], before, after, 1.0, level, every_change=True)
             )
-            for p in (first, second)
-        )
-        saved = [
-            self.score.loss(p.target, p.forecast) - self.score.loss(p.target, p.conditional)
-            for p in (first, second)
-        ]
-        found = mean_interval(saved[0] - saved[1], first.weight, level, None, first.cluster)
-        middle = found.estimate
-        down = np.hypot(one.estimate - one.low, other.high - other.estimate)
-        up = np.hypot(one.high - one.estimate, other.estimate - other.low)
-        low, high = min(found.low, middle - down), max(found.high, middle + up)
+            saved.append(
+                self.score.loss(p.target, p.forecast) - self.score.loss(p.target, p.conditional)
+            )
+        mean = mean_interval(saved[0] - saved[1], first.weight, level, None, first.cluster)
+        middle = mean.estimate
         if np.array_equal(first.forecast, second.forecast):
-            low = high = middle
-        return replace(found, low=float(low), high=float(high))
+            return replace(mean, low=float(middle), high=float(middle))
+        minuend, subtrahend = savings
+        down = np.hypot(minuend.estimate - minuend.low, subtrahend.high - subtrahend.estimate)
+        up = np.hypot(minuend.high - minuend.estimate, subtrahend.estimate - subtrahend.low)
+        low, high = min(mean.low, middle - down), max(mean.high, middle + up)
+        return replace(mean, low=float(low), high=float(high))
 
 
 def _pvalue_of_limits(interval_at):
@@ -716,6 +735,6 @@ def _pvalue_of_limits(interval_at):
     low, high = np.log(1e-12), 0.0
     for _ in range(30):
         middle = (low + high) / 2
-        found = interval_at(1 - np.exp(middle))
-        low, high = (low, middle) if found.low > 0 or found.high < 0 else (middle, high)
+        interval = interval_at(1 - np.exp(middle))
+        low, high = (low, middle) if interval.low > 0 or interval.high < 0 else (middle, high)
     return float(np.exp(high))

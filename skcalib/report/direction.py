@@ -262,8 +262,8 @@ def _more_where(findings, direction, solved, gap):
 def _shifted(findings):
     word = "too high" if findings.direction == "too_high" else "too low"
     predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-    more = f", and more so the {findings.more_where} they are" if findings.more_where else ""
-    return f"Predictions are {word}{more}: mean {predicted}, observed {observed}."
+    side = f", and more so the {findings.more_where} they are" if findings.more_where else ""
+    return f"Predictions are {word}{side}: mean {predicted}, observed {observed}."
 
 
 def _too_extreme(findings):

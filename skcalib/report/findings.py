@@ -360,7 +360,7 @@ class Findings:
 
         Never with repeated rows, which make all intervals and p-values too small.
         """
-        if any(one.kind == "repeated_rows" for one in self.suspicions):
+        if any(suspicion.kind == "repeated_rows" for suspicion in self.suspicions):
             return False
         tests = self.kernel_test_rejects or self.logistic_test_rejects or self.residuals_reject
         return tests or any(error.detected for error in self.brier_errors)
@@ -368,7 +368,7 @@ class Findings:
     @property
     def input_is_suspect(self) -> bool:
         """True if the probabilities probably do not belong to these labels."""
-        return any(one.invalidates for one in self.suspicions)
+        return any(suspicion.invalidates for suspicion in self.suspicions)
 
     @property
     def typical_error(self) -> dict[str, float]:
@@ -377,19 +377,19 @@ class Findings:
         The root of the Brier calibration error and of the ends of its interval; ends below zero
         are zero. Where nothing is found, the upper limit is the error that could be missed.
         """
-        found = self.confidence.calibration
-        ends = np.clip([found.estimate, found.low, limit_of_noise(found)], 0.0, 1.0)
+        error = self.confidence.calibration
+        ends = np.clip([error.estimate, error.low, limit_of_noise(error)], 0.0, 1.0)
         estimate, low, high = np.sqrt(ends).tolist()
         return {"estimate": estimate, "low": low, "high": high}
 
     @property
     def missed_gain(self) -> float:
         """Upper limit of what recalibration could save, as a share of the log loss."""
-        found = self.error("log", "canonical")
-        if found.lower_bound:
+        error = self.error("log", "canonical")
+        if error.lower_bound:
             return np.inf
-        loss = found.terms.loss
-        return limit_of_noise(found.calibration) / loss if 0 < loss < np.inf else np.inf
+        loss = error.terms.loss
+        return limit_of_noise(error.calibration) / loss if 0 < loss < np.inf else np.inf
 
     @property
     def missed_difference(self) -> float | None:
@@ -472,8 +472,8 @@ class PairedDifference(Record):
     @property
     def detected(self) -> bool:
         """True if the interval excludes zero, by more than rounding."""
-        found = self.difference
-        return (found.low > 0 or found.high < 0) and abs(found.estimate) > ROUNDING
+        interval = self.difference
+        return (interval.low > 0 or interval.high < 0) and abs(interval.estimate) > ROUNDING
 
     @property
     def better(self) -> str:
@@ -576,8 +576,8 @@ def shorten(name: str) -> str:
 def first_classes(labels: Iterable[str]) -> str:
     """The first classes of a list, and how many more."""
     names = list(map(class_name, labels))
-    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
-    return ", ".join(names[:N_NAMED]) + more
+    others = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
+    return ", ".join(names[:N_NAMED]) + others
 
 
 # --- Versions, seed, warnings and progress of a report --------------------------------------------
@@ -608,8 +608,10 @@ def noted() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield notes
-    for one in caught:
-        if not issubclass(one.category, UserWarning):
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif (note := " ".join(str(one.message).split())) not in notes:
+    for warning in caught:
+        if not issubclass(warning.category, UserWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+        elif (note := " ".join(str(warning.message).split())) not in notes:
             notes.append(note)

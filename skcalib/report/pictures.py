@@ -63,32 +63,33 @@ def reliability(report: Reported) -> Pictures:
     """The diagram of the event or confidence, next to that after the recommended map."""
     findings = report.findings
     binary = findings.n_classes == 2
-    what = f"probability of {event_name(findings)}" if binary else "confidence"
+    event = f"probability of {event_name(findings)}" if binary else "confidence"
     caption = (
-        f"Isotonic fit of the observed frequency against the predicted {what}. Shaded: "
+        f"Isotonic fit of the observed frequency against the predicted {event}. Shaded: "
         f"{percent(report.confidence_level)} range of this fit for a calibrated model."
     )
     before, after, title = report.binary, report.recalibrated, ""
     drawn = []
     if after is not None:
-        name, title = recalibrator_name(str(findings.advice.recommended)), "As predicted"
-        said = f"After {name}, cross-validated"
-        drawn = [_picture(report, after, f"the {what} after {name}", said)]
-    drawn = [_picture(report, before, f"the {what}", title), *drawn]
+        name, title = recalibrator_name(findings.advice.recommended), "As predicted"
+        title_after = f"After {name}, cross-validated"
+        drawn = [_picture(report, after, f"the {event} after {name}", title_after)]
+    drawn = [_picture(report, before, f"the {event}", title), *drawn]
     return Pictures(tuple(drawn), lambda: _with_scales(caption, _rows(report)))
 
 
 def _rows(report):
     """Scores and weights of all diagrams of a page, which share a scale."""
-    problems = report.binary, report.recalibrated, *(one for _, one in _class_problems(report))
-    return [(one.forecast[:, 1], one.weight) for one in problems if one is not None]
+    problems = [report.binary, report.recalibrated]
+    problems += [problem for _, problem in _class_problems(report)]
+    return [(p.forecast[:, 1], p.weight) for p in problems if p is not None]
 
 
 def overlaid(reports: Mapping[str, Reported]) -> Pictures:
     """The diagrams of several models on one pair of axes."""
     first = next(iter(reports.values()))
     binary = first.findings.n_classes == 2
-    what = f"probability of {event_name(first.findings)}" if binary else "confidence"
+    event = f"probability of {event_name(first.findings)}" if binary else "confidence"
 
     def draw():
         figure = _figure()
@@ -98,18 +99,18 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
             figure.gca().set(xlabel="Confidence", ylabel="Accuracy")
         return as_svg(figure, "models")
 
-    alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {what}."
-    caption = f"Observed frequency against predicted {what} (isotonic curves)."
+    alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {event}."
+    caption = f"Observed frequency against predicted {event} (isotonic curves)."
     problems = [report.binary for report in reports.values()]
-    rows = [(one.forecast[:, 1], one.weight) for one in problems]
+    rows = [(problem.forecast[:, 1], problem.weight) for problem in problems]
     return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
 
 
 def classes(report: Reported) -> list[Pictures]:
     """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
     drawn = tuple(
-        _picture(report, one, f"class {label}", f"Class {label}", small=True)
-        for label, one in _class_problems(report)
+        _picture(report, problem, f"class {label}", f"Class {label}", small=True)
+        for label, problem in _class_problems(report)
     )
     every = len(drawn) == report.findings.n_classes
     which = "Each class" if every else "The classes with the largest errors"
@@ -124,15 +125,15 @@ def _class_problems(report):
         chosen = range(len(places))
     else:
         chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
-    problem, found = report.problem, []
+    problem, problems = report.problem, []
     for k in chosen:
         forecast, target = (
             np.column_stack([1 - part[:, k], part[:, k]])
             for part in (problem.forecast, problem.target)
         )
         label = class_label(str(problem.classes[k]))
-        found.append((label, replace(problem, forecast=forecast, labels_or_target=target)))
-    return found
+        problems.append((label, replace(problem, forecast=forecast, labels_or_target=target)))
+    return problems
 
 
 def grouping(report: Reported) -> Pictures:
@@ -161,15 +162,16 @@ def grouping(report: Reported) -> Pictures:
 
 def named_groups(report: Reported) -> Picture:
     """Forest plot of the groups that the user names."""
-    found: Any = report.findings.by
-    n_rows = min(len(found.groups), MOST_ROWS)
+    by: Any = report.findings.by
+    n_rows = min(len(by.groups), MOST_ROWS)
 
     def draw():
         figure = _figure(height=1.6 + 0.42 * n_rows)
-        GroupCalibrationDisplay(found).plot(figure.gca(), max_groups=MOST_ROWS)
+        GroupCalibrationDisplay(by).plot(figure.gca(), max_groups=MOST_ROWS)
         return as_svg(figure, "named-groups")
 
-    names = ", ".join(f"{one.name} {one.difference}" for one in strongest(found, MOST_ROWS))
+    groups = strongest(by, MOST_ROWS)
+    names = ", ".join(f"{group.name} {group.difference}" for group in groups)
     return Picture(draw, f"Observed minus predicted of the groups: {names}")
 
 
@@ -266,7 +268,7 @@ def _themed(match):
     return f"{kind}: var(--{_VARIABLES[color]})" if color in _VARIABLES else match[0]
 
 
-def strongest(found: GroupCalibrations, most: int) -> list[GroupCalibration]:
+def strongest(by: GroupCalibrations, most: int) -> list[GroupCalibration]:
     """At most so many groups, those with the smallest p-values, in their order."""
-    order = np.argsort([one.pvalue for one in found.groups], kind="stable")[:most]
-    return [found.groups[k] for k in sorted(order)]
+    order = np.argsort([group.pvalue for group in by.groups], kind="stable")[:most]
+    return [by.groups[k] for k in sorted(order)]

@@ -298,23 +298,28 @@ class CalibrationReport(Shown):
             For invalid labels, probabilities or weights, a column name that matches no class or a
             class other than `pos_label`, and a `pos_label` for more than two classes.
         """
-        rows = {"X": X, "by": by, "sample_weight": sample_weight}
-        check_indices(y_true=y_true, y_proba=y_proba, **rows)
-        rest = None, sample_weight, labels, pos_label, groups
-        problem = check_problem(y_true, y_proba, *rest)
+        check_indices(y_true=y_true, y_proba=y_proba, X=X, by=by, sample_weight=sample_weight)
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
         costs = _in_order(costs, problem, pos_label)
-        problem = event_last(problem, pos_label)
         n_samples = np.shape(y_true)[0]
         if by is not None:
-            kept = weighted_rows(sample_weight, n_samples)
-            by = take_groups(groups_of_columns(by, X), kept, n_samples)
+            rows = weighted_rows(sample_weight, n_samples)
+            by = take_groups(groups_of_columns(by, X), rows, n_samples)
         if X is not None:
             X = weighted_features(X, sample_weight, n_samples)
-        run: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
-        run |= {"n_jobs": n_jobs, "verbose": verbose}
-        decision: dict[str, Any] = {"threshold": threshold, "costs": costs}
-        run |= {"intersections": intersections}
-        return cls(problem, name=name, features=X, by=by, **decision, **run)
+        return cls(
+            event_last(problem, pos_label),
+            name=name,
+            features=X,
+            by=by,
+            intersections=intersections,
+            threshold=threshold,
+            costs=costs,
+            confidence_level=confidence_level,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
 
     @classmethod
     @checks_parameters
@@ -367,11 +372,19 @@ class CalibrationReport(Shown):
                 problem, classes=np.array(["a wrong prediction", "a right prediction"])
             )
         grouped = getattr(sketch, "groups_", [None]) != [None]
-        level: dict[str, Any] = {"confidence_level": confidence_level}
-        by = calibration_by_group(sketch, **level) if grouped else None
-        run = level | {"random_state": random_state, "n_jobs": n_jobs, "verbose": verbose}
-        decision: dict[str, Any] = {"threshold": threshold, "costs": costs}
-        return cls(problem, name=name, by=by, source=notion, **decision, **run)
+        by = calibration_by_group(sketch, confidence_level=confidence_level) if grouped else None
+        return cls(
+            problem,
+            name=name,
+            by=by,
+            threshold=threshold,
+            costs=costs,
+            confidence_level=confidence_level,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            source=notion,
+        )
 
     @classmethod
     @checks_parameters
@@ -431,14 +444,22 @@ class CalibrationReport(Shown):
         check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, by=by)
         y = check_y(y, name="y")
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        how: dict[str, Any] = {"cv": cv, "response_method": response_method, "n_jobs": n_jobs}
-        how |= {"groups": groups, "split_groups": groups, "owner": cls.__name__}
-        problem, rows = held_out_problem(estimator, X, y, weight, **how)
+        problem, rows = held_out_problem(
+            estimator,
+            X,
+            y,
+            weight,
+            cv=cv,
+            response_method=response_method,
+            n_jobs=n_jobs,
+            groups=groups,
+            split_groups=groups,
+            owner=cls.__name__,
+        )
         costs = _in_order(costs, problem, pos_label)
-        problem = event_last(problem, pos_label)
         report = cls(
-            problem,
-            name=_kind(estimator) if name is None else name,
+            event_last(problem, pos_label),
+            name=kind_of(estimator) if name is None else name,
             features=take_rows(X, rows),
             by=None if by is None else take_groups(groups_of_columns(by, X), rows, len(y)),
             intersections=intersections,
@@ -489,13 +510,12 @@ class CalibrationReport(Shown):
             floats, and unknown numbers None. Classes that JSON has no type for, such as dates and
             bytes, are text.
         """
-        findings = self.findings
-        chosen = findings.advice
+        findings, advice = self.findings, self.findings.advice
         brier_before = findings.error("brier", "canonical").expected_loss.estimate
         brier = {"before": brier_before, "after": None}
-        if chosen.recommended is not None:
-            brier = {"before": chosen.brier.before, "after": chosen.brier.after}
-        found = {
+        if advice.recommended is not None:
+            brier = {"before": advice.brier.before, "after": advice.brier.after}
+        numbers = {
             **asdict(findings),
             "name": self.name,
             "headline": printable(headline(findings)),
@@ -503,13 +523,13 @@ class CalibrationReport(Shown):
             "advice": printable(advice_on_maps(findings)),
             "miscalibrated": self.miscalibrated,
             "typical_error": findings.typical_error,
-            "suspicions": [printable(one.sentence) for one in findings.suspicions],
-            "suspicion_kinds": [one.kind for one in findings.suspicions],
-            "named_groups": [asdict(one) for one in findings.named_groups],
+            "suspicions": [printable(suspicion.sentence) for suspicion in findings.suspicions],
+            "suspicion_kinds": [suspicion.kind for suspicion in findings.suspicions],
+            "named_groups": [asdict(group) for group in findings.named_groups],
             "groups_differ": findings.groups_differ,
-            "recommended": chosen.recommended,
-            "recalibration_maps": asdict(chosen),
-            "log_loss": chosen.log_loss,
+            "recommended": advice.recommended,
+            "recalibration_maps": asdict(advice),
+            "log_loss": advice.log_loss,
             "brier_score": brier,
             "places": [
                 {**asdict(place), "detected": findings.is_off(place)} for place in findings.places
@@ -519,7 +539,7 @@ class CalibrationReport(Shown):
             "random_state": self.random_state,
             "versions": versions(),
         }
-        return {key: as_json(value) for key, value in found.items()}
+        return {key: as_json(value) for key, value in numbers.items()}
 
 
 # --- Inputs of a report ---------------------------------------------------------------------------
@@ -531,7 +551,7 @@ def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
     columns = list(getattr(X, "columns", ()))
     if not isinstance(names, (list, tuple)) or not names:
         return by
-    if not all(isinstance(one, str) for one in names):
+    if not all(isinstance(name, str) for name in names):
         return by
     missing = [name for name in names if name not in columns]
     if not missing:
@@ -551,12 +571,12 @@ def _in_order(costs, problem, pos_label):
     return np.asarray(costs)[::-1]
 
 
-def _kind(estimator):
+def kind_of(estimator: BaseEstimator) -> str:
     """The class name of a model; searches and pipelines are unwrapped."""
     if hasattr(estimator, "best_estimator_"):
-        return _kind(estimator.best_estimator_)
+        return kind_of(estimator.best_estimator_)
     if hasattr(estimator, "steps"):
-        return _kind(estimator.steps[-1][1])
+        return kind_of(estimator.steps[-1][1])
     return type(estimator).__name__
 
 
@@ -570,9 +590,9 @@ def as_json(value: Any) -> Any:
     other types, such as dates and bytes, become the text that reports show for them.
     """
     if isinstance(value, dict):
-        return {str(key): as_json(one) for key, one in value.items()}
+        return {str(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [as_json(one) for one in value]
+        return [as_json(entry) for entry in value]
     if isinstance(value, np.timedelta64):  # numpy calls it an integer
         return str(value)
     if isinstance(value, (np.bool_, np.integer)):

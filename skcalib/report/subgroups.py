@@ -386,7 +386,7 @@ def sentence_on_named_groups(findings: Findings) -> str:
     off = [group for group in groups if group.detected]
     beyond = [group for group in groups if group.equal_scores_detected]
     if not off and not beyond:
-        largest = max(max(-one.difference.low, one.difference.high) for one in groups)
+        largest = max(max(-group.difference.low, group.difference.high) for group in groups)
         return (
             f"No difference was found in the {n_groups} groups that you named; differences of "
             f"{points(largest)} are not excluded.{f' {MARGINS}' if MARGINS in note else ''}"

@@ -191,7 +191,10 @@ IN_TESTS = [
 BY_GROUP = [
     ("by must have the group of each of the 150 samples, got shape", {"by": [0, 1]}),
     ("by is an empty dict: pass a mask", {"by": {}}),
-    (r"by\['a'\] must be a mask of 150 booleans, got int64", {"by": {"a": [0, 1] * 75}}),
+    (
+        r"by has masks, but by\['a'\] must be a mask of 150 booleans too, got int64",
+        {"by": {"a": [0, 1] * 75, "b": np.ones(150, bool)}},
+    ),
     ("The group 'a' has no samples of positive weight", {"by": {"a": np.zeros(150, bool)}}),
     ("by is missing: pass the group of each sample", {"by": None}),
 ]

@@ -23,10 +23,10 @@ from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.recalibration.held_out import default_candidates, one_standard_error
 from skcalib.report import advice as maps
 from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
-from skcalib.report.analysis import _around, _find_errors, _find_test
+from skcalib.report.analysis import find_errors, find_test, interval_around
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL, noted
-from skcalib.report.report import _kind
+from skcalib.report.report import kind_of
 from skcalib.report.subgroups import find_places, worst_places
 from skcalib.stats.means import MeanInterval
 
@@ -132,8 +132,8 @@ def test_from_estimator(few_maps, words_only):
     assert (shown.name, shown.findings.n_samples) == ("LogisticRegression", 75)
     assert shown.to_dict()["classes"] == ["setosa", "versicolor", "virginica"]
     search = GridSearchCV(make_pipeline(classifier), {"logisticregression__C": [1.0]}, cv=3)
-    assert _kind(search) == "GridSearchCV"
-    assert _kind(search.fit(X[::2], names[::2])) == "LogisticRegression"
+    assert kind_of(search) == "GridSearchCV"
+    assert kind_of(search.fit(X[::2], names[::2])) == "LogisticRegression"
 
 
 def test_groups_that_differ_beside_the_direction_and_none():
@@ -303,8 +303,8 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     for seed in range(100):
         data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
         problem = check_problem(data.y, data.y_proba)
-        errors, _ = _find_errors(problem, problem, 0.95, 0)
-        test, _ = _find_test(problem, 0)
+        errors, _ = find_errors(problem, problem, 0.95, 0)
+        test, _ = find_test(problem, 0)
         pvalues = errors[0].residual_pvalue, logistic_recalibration(problem, 0.95).pvalue
         alarms += errors[0].detected or test.rejects(TEST_LEVEL) or min(pvalues) < TEST_LEVEL
     assert alarms <= 5
@@ -388,9 +388,9 @@ def test_all_intervals_have_the_level():
 
 @pytest.mark.parametrize("limits", [(0.0972, 0.0972, 0.1209, 0.0062), (1e-4, 1e-4, 8e-4, 3e-4)])
 def test_no_interval_begins_at_its_estimate(limits):
-    found = _around(MeanInterval(*limits), 0.95)
+    found = interval_around(MeanInterval(*limits), 0.95)
     assert 0 < found.low < found.estimate == limits[0] and found.high == limits[2]
-    assert _around(found, 0.95) == found
+    assert interval_around(found, 0.95) == found
 
 
 def test_no_part_exceeds_the_limit_of_the_whole():

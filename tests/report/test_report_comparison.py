@@ -24,7 +24,7 @@ from skcalib import (
 )
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.report.comparison import _DecisionRule, _find_differences
+from skcalib.report.comparison import DecisionRule, find_differences
 from skcalib.report.wording import OF_DECISIONS, QUANTITIES, ranks
 from skcalib.risk_models.decisions import net_benefit
 from skcalib.scores import Brier, DecisionCost, Elementary
@@ -44,7 +44,7 @@ def comparison():
 
 def find(models, y):
     problems = {name: check_problem(y, p, labels=range(2)) for name, p in models.items()}
-    return _find_differences(problems, 0.95, 0)
+    return find_differences(problems, 0.95, 0)
 
 
 def by_pair(differences):
@@ -212,7 +212,7 @@ def difference(y, a, b, quantity, *, n_repeats=1, **decision):
     groups = None if n_repeats == 1 else np.arange(len(y)) // n_repeats
     problems = {"a": check_problem(y, a, groups=groups), "b": check_problem(y, b, groups=groups)}
     found = SimpleNamespace(**{"threshold": None, "costs": (), **decision})
-    rows = _find_differences(problems, 0.95, 0, decision=found)
+    rows = find_differences(problems, 0.95, 0, decision=found)
     return next(one for one in rows if one.quantity == quantity)
 
 
@@ -282,7 +282,7 @@ def all_differences(y, models, threshold):
     """All differences by quantity."""
     problems = {name: check_problem(y, p) for name, p in models.items()}
     rule = SimpleNamespace(threshold=threshold, costs=())
-    found = _find_differences(problems, 0.95, 0, decision=rule)
+    found = find_differences(problems, 0.95, 0, decision=rule)
     return {one.quantity: one for one in found}
 
 
@@ -338,7 +338,7 @@ def test_intervals_of_net_benefits_cover():
 def difference_of(y, a, b, threshold):
     """The interval alone, without the other quantities."""
     problems = check_problem(y, a), check_problem(y, b)
-    rule = _DecisionRule.of(SimpleNamespace(threshold=threshold, costs=()), problems[0])
+    rule = DecisionRule.of(SimpleNamespace(threshold=threshold, costs=()), problems[0])
     return rule.difference("net_benefit", *problems, 0.95)[0]
 
 

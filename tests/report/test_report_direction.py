@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 from skcalib import CalibrationReport
 from skcalib.data.problem import check_problem
 from skcalib.proper.map_average import AveragedProblem
-from skcalib.report.analysis import _find_errors
+from skcalib.report.analysis import find_errors
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import Gains
 from skcalib.report.subgroups import range_label, ranges_of_scores
@@ -241,7 +241,7 @@ def kinds(y, score, *, features=None, groups=None, gains=False, weight=None, **o
     problem = check_problem(y, score, None, weight, labels=range(n_classes), groups=groups)
     shapes = None, None
     if gains and n_classes == 2:
-        solved = _find_errors(problem, problem, 0.95)[1]
+        solved = find_errors(problem, problem, 0.95)[1]
         shapes = logistic_recalibration(problem, 0.95), gains_of(solved)
     found = find_suspicions(problem, features, *shapes, **options)
     return [(one.kind, *one.names) for one in found]
