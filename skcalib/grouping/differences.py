@@ -9,7 +9,7 @@ tests. Of those that differ it names the `distinct` ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -607,7 +607,7 @@ class Tested:
     comparison.
     """
 
-    source: object
+    source: Any  # a number, or a `Pair`
     member: np.ndarray
     rows: np.ndarray
     equal: EqualScores

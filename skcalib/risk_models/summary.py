@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
@@ -175,7 +175,7 @@ class CalibrationSummary(Record):
 
     def _columns(self):
         names = ("quantity", "estimate", "low", "high", "perfect", "explanation")
-        columns: dict[str, list] = {name: [] for name in names}
+        columns = {name: [] for name in names}
         for key, (quantity, perfect, explanation) in ROWS.items():
             value = getattr(self, key)
             is_interval = isinstance(value, MeanInterval)
@@ -359,7 +359,7 @@ def summary_of_problem(
     """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
     notes: dict[str, str] = {}
-    rows = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
+    rows: dict[str, Any] = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
     rows["confidence_level"] = confidence_level
 
     def attempt(names, make, *arguments, **options):
