@@ -62,10 +62,10 @@ def _is_a_kernel(kernel):
 def _learns_once(kernel, points):
     """for_data returns a kernel without parameters left to estimate, and changes nothing."""
     before = duplicate(kernel)
-    given = points.copy()
+    copy = points.copy()
     learned = kernel.for_data(points)
     need(kernel == before, "the kernel was changed")
-    need(np.array_equal(points, given), "the forecasts were modified")
+    need(np.array_equal(points, copy), "the forecasts were modified")
     need(isinstance(learned, Kernel), f"a Kernel is needed, got {learned!r}")
     need(learned.for_data(points[:3]) == learned, "what was learned changes with other forecasts")
 
@@ -82,11 +82,11 @@ def _shapes(kernel, points):
     """Shapes are (n, m), pairs agree with them, and inputs are not modified."""
     x, y = points.copy(), points[3:10].copy()
     for term, matrix in _values(kernel, points):
-        found = term(x, y)
-        need(np.shape(found) == (len(x), 7), f"the shape is {np.shape(found)}")
-        need(np.isfinite(found), "a value is not finite")
+        values = term(x, y)
+        need(np.shape(values) == (len(x), 7), f"the shape is {np.shape(values)}")
+        need(np.isfinite(values), "a value is not finite")
         pairs = term.pairs(x[:, None], y[None])
-        need_close(pairs, found, "pairs(x, y) against k(x, y)", tolerance=1e-11)
+        need_close(pairs, values, "pairs(x, y) against k(x, y)", tolerance=1e-11)
         k = points.shape[1]
         need(np.shape(matrix) == (k, k), f"a matrix of shape {np.shape(matrix)} for {k} columns")
     need(np.array_equal(x, points) and np.array_equal(y, points[3:10]), "an input was modified")
@@ -104,8 +104,8 @@ def _positive(kernel, points):
     """The matrix of all values is positive semi-definite."""
     total = sum(np.kron(term(points, points), matrix) for term, matrix in _values(kernel, points))
     values = np.linalg.eigvalsh((total + total.T) / 2)
-    found = f"an eigenvalue of {values[0]:.3g} next to {values[-1]:.3g}"
-    need(values[0] >= -1e-9 * max(values[-1], 1e-300), found)
+    violation = f"an eigenvalue of {values[0]:.3g} next to {values[-1]:.3g}"
+    need(values[0] >= -1e-9 * max(values[-1], 1e-300), violation)
 
 
 def _bounded(kernel, points):

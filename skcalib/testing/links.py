@@ -145,19 +145,19 @@ def _stiffness(link, world):
 def _rows(link, world):
     """Apply keeps the shape, works row by row, and modifies nothing."""
     for theta in world.thetas:
-        given = theta.copy(), world.new.copy(), world.rng.normal(size=world.new.shape)
-        cotangent = given[2].copy()
-        found = link.apply(*given[:2])
-        link.vjp(*given)
-        need(found.shape == world.new.shape, f"{world.new.shape} became {found.shape}")
-        need(np.isfinite(found), "the logits are not finite")
+        arguments = theta.copy(), world.new.copy(), world.rng.normal(size=world.new.shape)
+        cotangent = arguments[2].copy()
+        mapped = link.apply(*arguments[:2])
+        link.vjp(*arguments)
+        need(mapped.shape == world.new.shape, f"{world.new.shape} became {mapped.shape}")
+        need(np.isfinite(mapped), "the logits are not finite")
         for name, now, then in zip(
-            ("theta", "logits", "cotangent"), given, (theta, world.new, cotangent), strict=True
+            ("theta", "logits", "cotangent"), arguments, (theta, world.new, cotangent), strict=True
         ):
             need(np.array_equal(now, then), f"{name} was modified")
-        scale = 1 + np.abs(found).max()
+        scale = 1 + np.abs(mapped).max()
         some = link.apply(theta, world.new[::-3])
-        need_close(some, found[::-3], "some of the rows", tolerance=1e-10, scale=scale)
+        need_close(some, mapped[::-3], "some of the rows", tolerance=1e-10, scale=scale)
 
 
 def _vjp(link, world):
@@ -165,8 +165,8 @@ def _vjp(link, world):
     for theta in world.thetas[:6]:
         for logits in (world.logits[:15], world.new[:15]):
             cotangent = world.rng.normal(size=logits.shape)
-            found = link.vjp(theta, logits, cotangent)
-            need(np.shape(found) == theta.shape, f"shape {np.shape(found)}, not {theta.shape}")
+            product = link.vjp(theta, logits, cotangent)
+            need(np.shape(product) == theta.shape, f"shape {np.shape(product)}, not {theta.shape}")
             expected = np.empty_like(theta)
             for p in range(len(theta)):
                 step = np.zeros_like(theta)
@@ -174,7 +174,7 @@ def _vjp(link, world):
                 rise = link.apply(theta + step, logits) - link.apply(theta - step, logits)
                 expected[p] = np.sum(cotangent * rise) / (2 * step[p])
             scale = 1 + np.abs(expected).max()
-            need_close(found, expected, "vjp against differences", tolerance=1e-6, scale=scale)
+            need_close(product, expected, "vjp against differences", tolerance=1e-6, scale=scale)
 
 
 def _order(link, world):
@@ -185,10 +185,10 @@ def _order(link, world):
         need(isinstance(declared, bool), f"preserves_order gives {declared!r}, not a bool")
         if not declared:
             continue
-        found = link.apply(theta, world.new)
+        mapped = link.apply(theta, world.new)
         before = world.new[:, :, None] - world.new[:, None, :]
-        after = found[:, :, None] - found[:, None, :]
-        rounding = 1e-12 * (1 + np.abs(found).max())
+        after = mapped[:, :, None] - mapped[:, None, :]
+        rounding = 1e-12 * (1 + np.abs(mapped).max())
         need(np.sign(before) * after >= -rounding, "two classes change places")
         need(np.abs(after[before == 0]) <= rounding, "two classes that were tied are not")
 

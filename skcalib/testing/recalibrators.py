@@ -70,7 +70,7 @@ class World:
     P: np.ndarray
     y: np.ndarray
     new: np.ndarray
-    other: np.ndarray
+    permuted: np.ndarray
 
 
 def _world(n_classes, rng):
@@ -79,11 +79,11 @@ def _world(n_classes, rng):
     y = np.array([rng.choice(n_classes, p=row) for row in truth])
     y[:n_classes] = np.arange(n_classes)
     forecast[:n_classes] = np.eye(n_classes)  # exactly 0 and 1, and correct
-    other = y.copy()
-    other[n_classes:] = rng.permutation(y[n_classes:])
+    permuted = y.copy()
+    permuted[n_classes:] = rng.permutation(y[n_classes:])
     new = simplex_points(rng, 30, n_classes)
     new[:n_classes] = np.eye(n_classes)
-    return World(forecast, y, new, other)
+    return World(forecast, y, new, permuted)
 
 
 def _fitted(recalibrator, world):
@@ -92,44 +92,50 @@ def _fitted(recalibrator, world):
 
 def _fits(recalibrator, world):
     """Fit returns the object, and changes neither parameters nor inputs."""
-    one, P, y = clone(recalibrator), world.P.copy(), world.y.copy()
-    before = {name: repr(value) for name, value in one.get_params().items()}
-    need(one.fit(P, y) is one, "fit does not return self")
-    after = {name: repr(value) for name, value in one.get_params().items()}
+    fitted, P, y = clone(recalibrator), world.P.copy(), world.y.copy()
+    before = {name: repr(value) for name, value in fitted.get_params().items()}
+    need(fitted.fit(P, y) is fitted, "fit does not return self")
+    after = {name: repr(value) for name, value in fitted.get_params().items()}
     need(before == after, "fit changed a parameter")
     need(np.array_equal(P, world.P) and np.array_equal(y, world.y), "fit modified its input")
     classes = np.unique(world.y)
-    need(np.array_equal(one.classes_, classes), f"classes_ is {one.classes_!r}, not {classes!r}")
+    need(
+        np.array_equal(fitted.classes_, classes),
+        f"classes_ is {fitted.classes_!r}, not {classes!r}",
+    )
 
 
 def _forgets(recalibrator, world):
     """A second fit does not depend on the first; clones and copies agree."""
-    one = _fitted(recalibrator, world)
-    expected = one.predict_proba(world.new)
-    copied = duplicate(one).predict_proba(world.new)
+    fitted = _fitted(recalibrator, world)
+    expected = fitted.predict_proba(world.new)
+    copied = duplicate(fitted).predict_proba(world.new)
     need_close(copied, expected, "the map of a copy", tolerance=1e-12)
-    again = clone(one).fit(world.P, world.other).fit(world.P, world.y)
-    found = again.predict_proba(world.new)
-    need_close(found, expected, "the map after a second fit", tolerance=1e-12)
+    again = clone(fitted).fit(world.P, world.permuted).fit(world.P, world.y)
+    proba = again.predict_proba(world.new)
+    need_close(proba, expected, "the map after a second fit", tolerance=1e-12)
 
 
 def _maps(recalibrator, world):
     """Forecasts become probability vectors, row by row, and nothing is modified."""
-    one, new = _fitted(recalibrator, world), world.new.copy()
-    found = one.predict_proba(new)
+    fitted, new = _fitted(recalibrator, world), world.new.copy()
+    proba = fitted.predict_proba(new)
     need(np.array_equal(new, world.new), "predict_proba modified its input")
-    need(np.shape(found) == new.shape, f"{new.shape} became {np.shape(found)}")
-    need_probabilities(found, "rows of predict_proba")
-    need_close(one.predict_proba(new[::-3]), found[::-3], "some of the rows", tolerance=1e-10)
+    need(np.shape(proba) == new.shape, f"{new.shape} became {np.shape(proba)}")
+    need_probabilities(proba, "rows of predict_proba")
+    need_close(fitted.predict_proba(new[::-3]), proba[::-3], "some of the rows", tolerance=1e-10)
 
 
 def _agrees(recalibrator, world):
     """Transform is predict_proba, and predict is the class of the largest probability."""
-    one = _fitted(recalibrator, world)
-    proba = one.predict_proba(world.new)
-    need(np.array_equal(one.transform(world.new), proba), "transform is not predict_proba")
-    expected = one.classes_[proba.argmax(axis=1)]
-    need(np.array_equal(one.predict(world.new), expected), "predict is not the largest probability")
+    fitted = _fitted(recalibrator, world)
+    proba = fitted.predict_proba(world.new)
+    need(np.array_equal(fitted.transform(world.new), proba), "transform is not predict_proba")
+    expected = fitted.classes_[proba.argmax(axis=1)]
+    need(
+        np.array_equal(fitted.predict(world.new), expected),
+        "predict is not the largest probability",
+    )
 
 
 def _labels(recalibrator, world):
@@ -146,30 +152,30 @@ def _weights(recalibrator, world):
     expected = _fitted(recalibrator, world).predict_proba(world.new)
     P, y = np.vstack([world.P, world.new]), np.append(world.y, world.y[: len(world.new)])
     weight = np.append(np.ones(len(world.y)), np.zeros(len(world.new)))
-    found = clone(recalibrator).fit(P, y, sample_weight=weight).predict_proba(world.new)
-    need_close(found, expected, "the map with zero-weight samples", tolerance=1e-10)
+    proba = clone(recalibrator).fit(P, y, sample_weight=weight).predict_proba(world.new)
+    need_close(proba, expected, "the map with zero-weight samples", tolerance=1e-10)
 
 
 def _declares(recalibrator, world):
     """The declared properties hold."""
-    one = _fitted(recalibrator, world)
+    fitted = _fitted(recalibrator, world)
     for name in DECLARATIONS:
-        need(hasattr(one, name), f"{name} is not declared")
-        value = getattr(one, name)
+        need(hasattr(fitted, name), f"{name} is not declared")
+        value = getattr(fitted, name)
         need(isinstance(value, bool | np.bool_), f"{name} is {value!r}, not a bool")
     inner = world.new[(world.new > 1e-3).all(axis=1)]  # away from corners, which may be clipped
-    found = one.predict_proba(inner)
-    if one.injective_:
+    proba = fitted.predict_proba(inner)
+    if fitted.injective_:
         moved = inner + 1e-3 * (inner[::-1] - inner)
         apart = np.abs(moved - inner).max(axis=1) > 1e-5
-        same = np.abs(one.predict_proba(moved) - found).max(axis=1) <= 1e-14
+        same = np.abs(fitted.predict_proba(moved) - proba).max(axis=1) <= 1e-14
         need(~(same & apart), "injective_ is declared, and two forecasts have one image")
-    if one.preserves_argmax_:
-        top = np.take_along_axis(found, inner.argmax(axis=1)[:, None], axis=1)[:, 0]
-        need(top >= found.max(axis=1) - 1e-12, "preserves_argmax_ is declared, and a class is lost")
-    if one.preserves_order_:
+    if fitted.preserves_argmax_:
+        top = np.take_along_axis(proba, inner.argmax(axis=1)[:, None], axis=1)[:, 0]
+        need(top >= proba.max(axis=1) - 1e-12, "preserves_argmax_ is declared, and a class is lost")
+    if fitted.preserves_order_:
         before = inner[:, :, None] - inner[:, None, :]
-        after = found[:, :, None] - found[:, None, :]
+        after = proba[:, :, None] - proba[:, None, :]
         changed = np.sign(before) * after < -1e-12
         need(~changed, "preserves_order_ is declared, and two classes change places")
 

@@ -143,8 +143,8 @@ def _affine(score, world):
     parts = 0.3 * score.loss(world.target, world.forecast)
     parts = parts + 0.7 * score.loss(world.labels, world.forecast)
     need_close(mixed, parts, "loss of a mixture", tolerance=1e-10, scale=1 + np.abs(parts).max())
-    own = score.loss(world.target, world.target)
-    need_close(own, score.entropy(world.target), "L(q, q) against H(q)", tolerance=1e-12)
+    self_loss = score.loss(world.target, world.target)
+    need_close(self_loss, score.entropy(world.target), "L(q, q) against H(q)", tolerance=1e-12)
 
 
 def _proper(score, world):
@@ -173,14 +173,16 @@ def _proper(score, world):
 def _divergence(score, world):
     """The divergence is L(q, s) - H(q), not negative, and zero if (and only if) q = s."""
     target, forecast = _pairs(world.target, world.forecast)
-    found = score.divergence(target, forecast)
+    divergence = score.divergence(target, forecast)
     derived = score.loss(target, forecast) - score.entropy(target)
     scale = 1 + np.abs(derived).max()
-    need_close(found, derived, "D(q, s) against L(q, s) - H(q)", tolerance=1e-12, scale=scale)
-    need(found >= 0, f"a divergence of {found.min():.3g}")
+    need_close(divergence, derived, "D(q, s) against L(q, s) - H(q)", tolerance=1e-12, scale=scale)
+    need(divergence >= 0, f"a divergence of {divergence.min():.3g}")
     far = np.abs(target - forecast).sum(axis=1) > 0.1
     if score.strictly_proper:
-        need(found[far] > 1e-13, "D(q, s) = 0 for q and s that differ: proper, but not strictly")
+        need(
+            divergence[far] > 1e-13, "D(q, s) = 0 for q and s that differ: proper, but not strictly"
+        )
     same = score.divergence(world.target, world.target.copy())
     need_close(same, np.zeros(len(same)), "D(q, q) against zero", tolerance=1e-12)
 
@@ -249,18 +251,20 @@ def _jointly_convex(score, world):
         targets = np.vstack([targets, world.corners])
     rng = world.rng
     for _ in range(20):
-        one, two = (rng.integers(len(targets), size=400) for _ in range(2))
+        first, second = (rng.integers(len(targets), size=400) for _ in range(2))
         left, right = (rng.integers(len(forecasts), size=400) for _ in range(2))
         share = rng.uniform(size=(400, 1))
         mean = score.divergence(
-            share * targets[one] + (1 - share) * targets[two],
+            share * targets[first] + (1 - share) * targets[second],
             share * forecasts[left] + (1 - share) * forecasts[right],
         )
-        parts = [score.divergence(targets[a], forecasts[b]) for a, b in ((one, left), (two, right))]
+        parts = [
+            score.divergence(targets[a], forecasts[b]) for a, b in ((first, left), (second, right))
+        ]
         bound = share[:, 0] * parts[0] + (1 - share[:, 0]) * parts[1]
         excess = mean - bound
-        found = f"D of a mean of pairs exceeds the mean of D by {excess.max():.3g}"
-        need(excess <= 1e-12 * (1 + np.abs(bound)), found)
+        violation = f"D of a mean of pairs exceeds the mean of D by {excess.max():.3g}"
+        need(excess <= 1e-12 * (1 + np.abs(bound)), violation)
 
 
 LAWS = (

@@ -137,22 +137,22 @@ def _fit_conventions(smoother, world):
     need(fitted.fit(world.forecast, world.labels) is fitted, "fit does not return self")
     need(repr(fitted.get_params()) == before, "fit changed a parameter")
     once = _fit(smoother, world)
-    for name, other in (("a second fit", fitted), ("a copy", duplicate(once))):
-        need_close(other.smooth(), once.smooth(), f"smooth after {name}", tolerance=TOLERANCE)
-        new = (other.predict(world.new), once.predict(world.new))
+    for name, smoothed in (("a second fit", fitted), ("a copy", duplicate(once))):
+        need_close(smoothed.smooth(), once.smooth(), f"smooth after {name}", tolerance=TOLERANCE)
+        new = (smoothed.predict(world.new), once.predict(world.new))
         need_close(*new, f"predict after {name}", tolerance=TOLERANCE)
 
 
 def _inputs(smoother, world):
     """Inputs are not modified."""
     before = world.forecast, world.labels, world.weight, world.new
-    given = [a.copy() for a in before]
-    fitted = clone(smoother).fit(*given[:3])
-    for values in (None, given[1]):
+    copies = [a.copy() for a in before]
+    fitted = clone(smoother).fit(*copies[:3])
+    for values in (None, copies[1]):
         fitted.smooth(values)
         fitted.smooth_held_out(values)
-    fitted.predict(given[3])
-    for now, then in zip(given, before, strict=True):
+    fitted.predict(copies[3])
+    for now, then in zip(copies, before, strict=True):
         need(np.array_equal(now, then), "forecasts, labels or weights have changed")
 
 
@@ -187,8 +187,8 @@ def _own_label(smoother, world):
         changed = target.copy()
         changed[i] = turned[i]
         after = _fit(smoother, world, changed).smooth_held_out()
-        found = f"row {i} of smooth_held_out() when label {i} changes"
-        need_close(after[i], before[i], found, tolerance=1e-9)
+        place = f"row {i} of smooth_held_out() when label {i} changes"
+        need_close(after[i], before[i], place, tolerance=1e-9)
         moved = max(moved, np.abs(after - before).max())
     need(moved > 1e-9, "no label has any influence on any row")
 
@@ -201,11 +201,11 @@ def _weights(smoother, world):
         "weights times 0.003": (world.weight, 0.003 * world.weight),
     }
     for name, weights in pairs.items():
-        one, two = (_fit(smoother, world, weight=weight) for weight in weights)
+        first, second = (_fit(smoother, world, weight=weight) for weight in weights)
         for method in ("smooth", "smooth_held_out"):
-            rows = (getattr(one, method)(), getattr(two, method)())
+            rows = (getattr(first, method)(), getattr(second, method)())
             need_close(*rows, f"{method}() with {name}", tolerance=1e-4)
-        rows = (one.predict(world.new), two.predict(world.new))
+        rows = (first.predict(world.new), second.predict(world.new))
         need_close(*rows, f"predict with {name}", tolerance=1e-4)
 
 
@@ -253,8 +253,8 @@ def _own_value(smoother, world):
         changed = values.copy()
         changed[i] += 2.0
         after = fitted.smooth_held_out(changed)[i]
-        found = f"row {i} of smooth_held_out when value {i} changes"
-        need_close(after, before[i], found, tolerance=1e-9)
+        place = f"row {i} of smooth_held_out when value {i} changes"
+        need_close(after, before[i], place, tolerance=1e-9)
 
 
 def _permutation(smoother, world):
