@@ -7,7 +7,9 @@ from inspect import signature
 
 import numpy as np
 
-from skcalib.testing._laws import accepted, checker, need, need_close, run_laws, simplex_points
+from skcalib.testing.laws import accepted, checker, need, need_close, run_laws, simplex_points
+
+__all__ = ["check_display"]
 
 
 @checker

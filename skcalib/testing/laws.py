@@ -10,6 +10,8 @@ import numpy as np
 from skcalib._util.docstrings import add_parameters, by_name, docstring_of, sections_of
 from skcalib._util.parameters import Function
 
+__all__: list[str] = []  # the laws use these, and users the checkers
+
 _ENTRIES = by_name("""\
 n_classes : sequence of int, default=(2, 3)
     Numbers of classes to try. The object may refuse some of them, but not all.
