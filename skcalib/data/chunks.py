@@ -65,9 +65,9 @@ class Chunks:
             run = Parallel(return_as="generator", pre_dispatch="n_jobs")
             combined = _in_pairs(run(self._tasks(delayed(read))), combine)
         else:  # by Dask: one task for each block, and a tree of combinations
-            import dask
+            from dask.delayed import delayed as task
 
-            read, combine = dask.delayed(read, pure=False), dask.delayed(combine, pure=False)
+            read, combine = task(read, pure=False), task(combine, pure=False)
             parts = [read(number, block) for number, block in enumerate(self._blocks)]
             combined = _in_pairs(parts, combine).compute()
         if combined is None:

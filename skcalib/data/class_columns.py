@@ -37,8 +37,10 @@ class ColumnNames:
     @classmethod
     def of(cls, y_true: ArrayLike, y_proba: ArrayLike) -> Self:
         """The names of Series, or of frames of one column; numbers are no names."""
-        names = map(_name_of_single, (y_true, y_proba))
-        return cls(*(None if isinstance(name, int) else name for name in names))
+        label, score = _name_of_single(y_true), _name_of_single(y_proba)
+        return cls(
+            None if isinstance(label, int) else label, None if isinstance(score, int) else score
+        )
 
     @classmethod
     def known_of(cls, estimator: object) -> Self:

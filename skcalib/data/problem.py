@@ -365,7 +365,7 @@ def check_problem(
         problem = replace(problem, categories=categories)
     if notion is not None:
         problem.require_order(notion)
-    return _with_clusters(problem, groups, sample_weight, len(y_true))
+    return _with_clusters(problem, groups, sample_weight, y_true)
 
 
 def problem_of(
@@ -378,13 +378,14 @@ def problem_of(
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
     weight, forecast, column = drop_zero_weights(sample_weight, forecast, class_columns(y, classes))
     problem = Problem(forecast, column, weight, classes)
-    return _with_clusters(problem, groups, sample_weight, len(y))
+    return _with_clusters(problem, groups, sample_weight, y)
 
 
-def _with_clusters(problem, groups, sample_weight, n_samples):
-    """The problem with the clusters of its samples, from the labels of all `n_samples`."""
+def _with_clusters(problem, groups, sample_weight, y_true):
+    """The problem with the clusters of its samples, from those of all samples."""
     if groups is None:
         return problem
+    n_samples = len(y_true)
     codes = check_groups(groups, n_samples)[weighted_rows(sample_weight, n_samples)]
     return replace(problem, cluster=number_clusters(codes))
 

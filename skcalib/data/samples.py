@@ -93,8 +93,17 @@ class Samples:
     ) -> Samples:
         """Arguments of a public function, or a `Problem` in place of the labels."""
         if isinstance(y_true, Problem) or isinstance(notion, Multilabel):
-            columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-            return cls.of_problem(check_problem(y_true, y_proba, notion, **columns), notion)
+            return cls.of_problem(
+                check_problem(
+                    y_true,
+                    y_proba,
+                    notion,
+                    sample_weight=sample_weight,
+                    labels=labels,
+                    pos_label=pos_label,
+                ),
+                notion,
+            )
         if y_proba is None:
             raise ValueError(f"{name} is missing: pass labels and forecasts, or a ForecastSketch.")
         check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})

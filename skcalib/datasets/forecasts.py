@@ -76,9 +76,9 @@ def make_tempered_simplex(
     """
     n_samples, n_classes = check_sizes(n_samples, n_classes)
     # Outside this range the quadrature of the truth would be inaccurate.
-    within = "a number from 0.01 to 100", 0.01, 100
-    label_temperature = check_real(label_temperature, "label_temperature", *within)
-    score_temperature = check_real(score_temperature, "score_temperature", *within)
+    within = {"expected": "a number from 0.01 to 100", "low": 0.01, "high": 100}
+    label_temperature = check_real(label_temperature, "label_temperature", **within)
+    score_temperature = check_real(score_temperature, "score_temperature", **within)
     rng = check_random_state(random_state)
     # Logarithms of exponential draws are exact where a Dirichlet draw would underflow.
     log_u = np.log(rng.standard_exponential((n_samples, n_classes)))
@@ -224,9 +224,17 @@ def make_widmann(
     """
     look_up(model, MODELS, "model")
     n_samples, n_classes = check_sizes(n_samples, n_classes)
-    least = "positive and finite", np.nextafter(0, 1)
-    concentration = check_real(concentration, "concentration", *least)
-    mixture = _check_mixture(mixture, model)
+    concentration = check_real(
+        concentration, "concentration", "positive and finite", low=np.nextafter(0, 1)
+    )
+    if mixture is None:
+        mixture = MODELS[model]
+    mixture = check_real(mixture, "mixture", "in [0, 1]", 0, 1)
+    if model == "M1" and mixture > 0:
+        raise ValueError(
+            f"model='M1' is calibrated, so its mixture is 0, got {shown(mixture)}: use model='M2' "
+            "or 'M3'."
+        )
     rng = check_random_state(random_state)
     # Gamma(a) = Gamma(a + 1) U^(1/a) in distribution; logarithms do not underflow for small a.
     shape = (n_samples, n_classes)
@@ -238,19 +246,6 @@ def make_widmann(
     y = draw_codes(posterior.cumsum(axis=1), rng)
     truth = _widmann_truth(model, n_classes, concentration, mixture)
     return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
-
-
-def _check_mixture(mixture, model):
-    """The share of labels that do not depend on the forecast; by default that of the model."""
-    if mixture is None:
-        return MODELS[model]
-    mixture = check_real(mixture, "mixture", "in [0, 1]", 0, 1)
-    if model == "M1" and mixture > 0:
-        raise ValueError(
-            f"model='M1' is calibrated, so its mixture is 0, got {shown(mixture)}: use model='M2' "
-            "or 'M3'."
-        )
-    return mixture
 
 
 def _widmann_truth(model, n_classes, concentration, mixture):
@@ -425,8 +420,9 @@ def make_grouping_problem(
     """
     n_samples, _ = check_sizes(n_samples)
     heterogeneity = check_real(heterogeneity, "heterogeneity", "in [0, 1]", 0, 1)
-    within = "a number from 0.01 to 1000", 0.01, 1000
-    logit_variance = check_real(logit_variance, "logit_variance", *within)
+    logit_variance = check_real(
+        logit_variance, "logit_variance", "a number from 0.01 to 1000", 0.01, 1000
+    )
     look_up(link, LINKS, "link")
     rng = check_random_state(random_state)
     # Along (1, 1) / sqrt 2 the variance is 10, along (1, -1) / sqrt 2 it is 1.
@@ -460,8 +456,8 @@ def _grouping_truth(heterogeneity, psi, optimal_accuracy, logit_variance):
     """Gauss-Legendre quadrature over the two independent normal directions."""
     # The score has kinks at 0 and where it is 3/4, and the links at -1, 0 and 1. By symmetry the
     # half line of the score is enough. The mass beyond 12 standard deviations is negligible.
-    z, z_weight = _quadrature(0, np.log(3) / np.sqrt(logit_variance), 12, density=norm.pdf)
-    t, t_weight = _quadrature(-12, -1, 0, 1, 12, density=norm.pdf)
+    z, z_weight = _quadrature([0, np.log(3) / np.sqrt(logit_variance), 12], norm.pdf)
+    t, t_weight = _quadrature([-12, -1, 0, 1, 12], norm.pdf)
     z, t = np.sqrt(logit_variance) * z[:, None], t[None, :]
     score, complement = expit(z), expit(-z)
     forecast = np.stack(np.broadcast_arrays(complement, score), axis=-1) + 0 * t[..., None]
@@ -479,7 +475,7 @@ def _grouping_means(posterior, forecast, mass):
     return {**means, "accuracy": float(np.sum(mass * forecast.max(axis=-1)))}
 
 
-def _quadrature(*ends, density):
+def _quadrature(ends, density):
     """Nodes, and their weights under a density, piece by piece."""
     node, weight = np.polynomial.legendre.leggauss(200)
     low, high = np.array(ends[:-1])[:, None], np.array(ends[1:])[:, None]
@@ -556,23 +552,27 @@ def make_grouping_curves(
         size, steepness = 3 * rng.random_sample(n_samples), 1.0
     else:
         size, steepness = np.abs(rng.standard_normal(n_samples)), 0.9
-    y_proba, above, below, share = _curves(curve, size, steepness)
-    positive = rng.random_sample(n_samples) < share
-    posterior = np.where(positive[:, None], above, below)
+    of_size = _Curves(curve, size, steepness)
+    positive = rng.random_sample(n_samples) < of_size.positive
+    posterior = np.where(positive[:, None], of_size.above, of_size.below)
     X = np.where(positive, size, -size)[:, None]
-    return _calibrated(X, y_proba, posterior, _curves_truth(curve), rng)
+    return _calibrated(X, of_size.forecast, posterior, _curves_truth(curve), rng)
 
 
-def _curves(curve, size, steepness):
-    """Forecast, posterior of positive and of negative X, share of positive X, by the size of X."""
-    score, complement = -np.expm1(-((steepness * size) ** 2)), np.exp(-((steepness * size) ** 2))
-    above = CURVES[curve](score)
-    if curve == "constant":
-        below, share = (score > 0.5).astype(np.float64), 1 - np.abs(2 * score - 1)
-    else:
-        below, share = np.clip(2 * score - above, 0, 1), np.full_like(score, 0.5)
-    pairs = [np.stack([1 - q, q], axis=-1) for q in (above, below)]
-    return np.stack([complement, score], axis=-1), *pairs, share
+class _Curves:
+    """``forecast``, posteriors ``above`` of positive and ``below`` of negative X, and the share of
+    ``positive`` X, by the size of X.
+    """
+
+    def __init__(self, curve, size, steepness):
+        score = -np.expm1(-((steepness * size) ** 2))
+        self.forecast = np.stack([np.exp(-((steepness * size) ** 2)), score], axis=-1)
+        above = CURVES[curve](score)
+        if curve == "constant":
+            below, self.positive = (score > 0.5).astype(np.float64), 1 - np.abs(2 * score - 1)
+        else:
+            below, self.positive = np.clip(2 * score - above, 0, 1), np.full_like(score, 0.5)
+        self.above, self.below = (np.stack([1 - q, q], axis=-1) for q in (above, below))
 
 
 def _curves_truth(curve):
@@ -581,12 +581,13 @@ def _curves_truth(curve):
     # Kinks where the score is 1/4, 1/2 and 3/4.
     kinks = np.sqrt(-np.log([3 / 4, 1 / 2, 1 / 4])) / steepness
     if curve == "constant":
-        size, weight = _quadrature(0, *kinks, 3, density=lambda x: np.full_like(x, 1 / 3))
+        size, weight = _quadrature([0, *kinks, 3], density=lambda x: np.full_like(x, 1 / 3))
     else:
-        size, weight = _quadrature(0, *kinks, 12, density=lambda x: 2 * norm.pdf(x))
-    forecast, above, below, share = _curves(curve, size, steepness)
-    mass = np.concatenate([weight * share, weight * (1 - share)])
-    return _grouping_means(np.vstack([above, below]), np.vstack([forecast] * 2), mass)
+        size, weight = _quadrature([0, *kinks, 12], density=lambda x: 2 * norm.pdf(x))
+    of_size = _Curves(curve, size, steepness)
+    mass = np.concatenate([weight * of_size.positive, weight * (1 - of_size.positive)])
+    posterior = np.vstack([of_size.above, of_size.below])
+    return _grouping_means(posterior, np.vstack([of_size.forecast] * 2), mass)
 
 
 # --- Shared helpers -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -18,8 +18,9 @@ from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, R
 from skcalib._util.validation import check_indices, weighted_features
 from skcalib.data.notions import Classwise, Cumulative, NotionLike, TopLabel, resolve_notion
 from skcalib.data.problem import Problem, check_problem, event_last
-from skcalib.displays._constructors import Display, held_out, unit
-from skcalib.displays._regions import grouping_interval
+from skcalib.displays import drawing as draw
+from skcalib.displays.display import Display, held_out, unit
+from skcalib.displays.grouping import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.scores import LossLike, resolve_loss
@@ -91,8 +92,6 @@ class DecompositionDisplay(Display):
         calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
     """
 
-    _constructors: ClassVar = {"from_estimator": {"labels"}}
-
     def __init__(
         self, terms: list[LossTerms], *, confidence_level: float = 0.95, unit: str = "Brier score"
     ) -> None:
@@ -153,8 +152,16 @@ class DecompositionDisplay(Display):
             X = weighted_features(X, sample_weight, n_samples)
         terms, columns = [], 0
         for model, proba in y_proba.items():
-            data = y_true, proba, options.shared["notion"], sample_weight, labels, pos_label
-            problem = check_problem(*data, soft=True, incomplete=True)
+            problem = check_problem(
+                y_true,
+                proba,
+                options.shared["notion"],
+                sample_weight=sample_weight,
+                labels=labels,
+                pos_label=pos_label,
+                soft=True,
+                incomplete=True,
+            )
             problem = event_last(problem, pos_label) if problem is y_true else problem
             columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))
@@ -230,8 +237,15 @@ class DecompositionDisplay(Display):
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         terms, columns = [], 0
         for name, estimator in estimators.items():
-            how = cv, response_method, sample_weight
-            problem, features, _ = held_out(estimator, X, y, *how, cls.__name__)
+            problem, features, _ = held_out(
+                estimator,
+                X,
+                y,
+                cv=cv,
+                response_method=response_method,
+                sample_weight=sample_weight,
+                owner=cls.__name__,
+            )
             columns = len(problem.classes)
             terms.append(loss_terms(name, event_last(problem, pos_label), features, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))
@@ -264,8 +278,6 @@ class DecompositionDisplay(Display):
         ValueError
             If `ax` is not an Axes.
         """
-        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
         if ax is None:
             ax = draw.new_axes((6.6, 1.4 + 0.62 * len(self.terms)))
         (self.ax_,) = draw.panel_axes(ax, 1)
@@ -394,6 +406,7 @@ def loss_terms(name: str, problem: Problem, X: MatrixLike, options: TermOptions)
 
 # Okabe and Ito: distinguishable with any colour vision, and of different lightness.
 COLORS = {"calibration": "#d55e00", "grouping": "#56b4e9", "rest": "#d9d9d9"}
+TEXTS = {"calibration": "Calibration", "grouping": "Grouping (at least)"}
 _HEIGHT = 0.46
 _WIDE = 4.0  # inches that a line of numbers needs
 _OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not overlap
@@ -403,19 +416,23 @@ def _draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
     """Bars and whiskers by the name of the part, and the marks of the losses."""
     rows = np.arange(len(terms))
     names = [name for name in _OFFSET if any(name in term.parts for term in terms)]
-    lengths = {name: np.array([_estimate(term, name) for term in terms]) for name in names}
-    lengths["rest"] = np.array([term.rest for term in terms])
-    texts = {
-        "calibration": "Calibration",
-        "grouping": "Grouping (at least)",
-        "rest": "Rest: irreducible (at most)" if "grouping" in names else "Refinement",
+    lengths = {
+        name: np.array([getattr(term.parts.get(name), "estimate", 0.0) for term in terms])
+        for name in names
     }
+    lengths["rest"] = np.array([term.rest for term in terms])
+    remainder = "Rest: irreducible (at most)" if "grouping" in names else "Refinement"
     # Positive parts are stacked to the right of zero, negative ones to the left.
     right, left = np.zeros(len(terms)), np.zeros(len(terms))
     bars, whiskers = {}, {}
     for name, length in lengths.items():
         start = np.where(length < 0, left, right)
-        style = {"height": _HEIGHT, "color": COLORS[name], "label": texts[name], "zorder": 2}
+        style = {
+            "height": _HEIGHT,
+            "color": COLORS[name],
+            "label": TEXTS.get(name, remainder),
+            "zorder": 2,
+        }
         bars[name] = ax.barh(rows, length, left=start, **{**style, **bar_style})
         if name in names:
             label = f"{level} interval" if name == names[0] else None
@@ -427,7 +444,7 @@ def _draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
     span = (rows - _HEIGHT / 2, rows + _HEIGHT / 2)
     ax.vlines(np.zeros(len(rows)), *span, color="black", linewidth=0.8, zorder=3)
     marks = ax.vlines(losses, *span, color="black", linewidth=2, zorder=5, label="Loss")
-    wide = ax.get_window_extent().width / ax.figure.dpi > _WIDE
+    wide = draw.width_of(ax) > _WIDE
     _write(ax, terms, right, values=wide if values == "auto" else values)
     if legend:
         place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1.0), "frameon": False}
@@ -435,10 +452,6 @@ def _draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
         handles = [*bars.values(), marks, whiskers[names[0]]]
         ax.legend(handles=handles, handlelength=1.2, columnspacing=1.2, **place)
     return bars, whiskers, marks
-
-
-def _estimate(term, name):
-    return term.parts[name].estimate if name in term.parts else 0.0
 
 
 def _whiskers(ax, terms, name, start, style):

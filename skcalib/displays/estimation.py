@@ -1,27 +1,198 @@
-"""Errors against the sample size."""
+"""Errors of random subsamples against the sample size, and their expected values (G22)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.messages import is_finite, shown
+from skcalib._util.messages import is_finite, is_whole, shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib.data.notions import NotionLike, resolve_notion
+from skcalib.data.notions import Classwise, Cumulative, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem, event_last
-from skcalib.displays._constructors import Display
-from skcalib.displays._subsamples import (
-    EstimationCurve,
-    check_errors,
-    check_sizes,
-    estimation_curves,
-)
+from skcalib.data.samples import Samples
+from skcalib.displays import drawing as draw
+from skcalib.displays.display import Display
+from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
+from skcalib.errors import calibration_error
+from skcalib.errors.binned import check_bins, expected_errors_of_subsamples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = ["EstimationCurve", "EstimationDisplay"]
+
+_POINTS = 9  # sample sizes, by default
+_FIRST = 100  # the smallest size, if the data are at least ten times larger
+
+
+@dataclass(frozen=True)
+class NamedError:
+    """An error ``function(y_true, y_proba, *, labels, sample_weight)`` and its name.
+
+    ``squared`` errors are averaged as squares and shown as the root, in units of probability.
+    """
+
+    name: str
+    function: object
+    squared: bool = False
+
+    def units(self, value):
+        """Signed root of a squared error; other errors are returned unchanged."""
+        return np.sign(value) * np.sqrt(np.abs(value)) if self.squared else value
+
+
+#: Names of errors for `EstimationDisplay`.
+ERRORS = {
+    name: NamedError(quantity.label, quantity.metric, quantity.squared)
+    for name, quantity in by("curve", (*QUANTITIES, DEBIASED)).items()
+}
+
+
+@dataclass(frozen=True)
+class EstimationCurve(Record):
+    """One error against the sample size; arrays of shape (m,).
+
+    ``mean`` is that over subsamples, for a squared error the signed root of the mean; the central
+    share of the subsamples lies between ``low`` and ``high``. For l1 binned errors ``prediction``
+    is the expected value by the folded-normal distribution, and ``floor`` the expected error at
+    this size if the same forecasts were calibrated; None for others.
+    """
+
+    name: str
+    size: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    prediction: np.ndarray | None = None
+    floor: np.ndarray | None = None
+
+    _rows = ("size", "mean", "low", "high", "prediction", "floor")
+    _beside = ("name",)
+
+
+def check_errors(errors, notion):
+    """Names for the notion, functions, or a dict of them by label -> list of `NamedError`."""
+    options = {"notion": resolve_notion(notion)}
+    if isinstance(errors, Mapping):
+        named = [_check_error(error, options, str(name)) for name, error in errors.items()]
+    else:
+        several = isinstance(errors, (list, tuple))
+        named = [_check_error(error, options) for error in (errors if several else [errors])]
+    labels = [error.name for error in named]
+    if not named or len(set(labels)) < len(labels):
+        raise ValueError(
+            f"errors must contain at least one error, with distinct names, got {labels}: pass a "
+            "dict of errors by name."
+        )
+    return named
+
+
+def _check_error(error, options, name=None):
+    if isinstance(error, str) and error in ERRORS:
+        known = ERRORS[error]
+        return NamedError(name or known.name, partial(known.function, **options), known.squared)
+    if not callable(error) or isinstance(error, type):
+        names = ", ".join(map(repr, ERRORS))
+        raise ValueError(
+            f"errors must be among {names}, or functions of (y_true, y_proba, labels=...); got "
+            f"{shown(error)}."
+        )
+    inner = getattr(error, "func", error)  # of functools.partial
+    return NamedError(name or getattr(inner, "__name__", repr(error)), error)
+
+
+def check_sizes(sample_sizes, n_samples):
+    """Increasing sample sizes; by default nine from about 100 to all samples."""
+    if sample_sizes is None:
+        first = min(_FIRST, max(n_samples // 10, 2), n_samples)
+        return np.unique(np.rint(np.geomspace(first, n_samples, _POINTS)).astype(int))
+    sizes = list(sample_sizes) if np.ndim(sample_sizes) == 1 else []
+    if not sizes or not all(map(is_whole, sizes)) or min(sizes) < 1 or max(sizes) > n_samples:
+        raise ValueError(
+            f"sample_sizes must be a list of whole numbers from 1 to the number of samples, "
+            f"{n_samples}; got {shown(sample_sizes)}."
+        )
+    return np.unique(sizes)
+
+
+def estimation_curves(
+    problem, errors, sizes, *, weighted, n_repeats, confidence_level, rng, n_jobs
+):
+    """Curves of several errors on the same random subsamples of a `Problem`."""
+    n_samples = len(problem.forecast)
+    repeats = [1 if size == n_samples else n_repeats for size in sizes]
+    tasks = [size for size, times in zip(sizes, repeats, strict=True) for _ in range(times)]
+    seeds = rng.randint(np.iinfo(np.int32).max, size=len(tasks))
+    estimates = Parallel(n_jobs=n_jobs)(
+        delayed(_subsample_errors)(problem, errors, size, seed, weighted)
+        for size, seed in zip(tasks, seeds, strict=True)
+    )
+    ends = np.cumsum(repeats)[:-1]
+    tail = 50 * (1 - confidence_level)
+    curves = []
+    for error, values in zip(errors, np.array(estimates).T, strict=True):
+        if np.isnan(values).any():
+            raise ValueError(
+                f"{error.name} returned NaN: pass an error that is defined on subsamples."
+            )
+        parts = np.split(values, ends)
+        mean = np.array([part.mean() for part in parts])
+        low, high = np.array([np.percentile(part, [tail, 100 - tail]) for part in parts]).T
+        expected = _expected(problem, error.function, sizes, weighted)
+        units = (error.units(value) for value in (mean, low, high))
+        curves.append(EstimationCurve(error.name, sizes, *units, *expected))
+    return curves
+
+
+def _subsample_errors(problem, errors, size, seed, weighted):
+    """Every error on one subsample, drawn without replacement and kept in the original order."""
+    n_samples = len(problem.forecast)
+    rows = slice(None)
+    if size < n_samples:
+        rows = np.random.default_rng(seed).choice(n_samples, size, replace=False)
+    y, labels = problem.target[rows].argmax(axis=1), np.arange(len(problem.classes))
+    options = {"sample_weight": problem.weight[rows]} if weighted else {}
+    forecast = problem.forecast[rows]
+    return [float(error.function(y, forecast, labels=labels, **options)) for error in errors]
+
+
+def _expected(problem, function, sizes, weighted):
+    """Folded-normal prediction and floor of an l1 `calibration_error`; None for other errors."""
+    known = function if isinstance(function, partial) else partial(function)
+    options = dict(known.keywords)
+    if known.func is not calibration_error or options.pop("norm", "l1") != "l1":
+        return None, None
+    reduce = options.pop("reduce", "mean")
+    notion = resolve_notion(options.pop("notion", "auto"))
+    if type(notion) in (Classwise, Cumulative) and reduce == "sum":
+        notion = type(notion)(reduce)
+    n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
+    y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None
+    labels = np.arange(len(problem.classes))
+    events = Samples.of(y, problem.forecast, notion, weight, labels)
+    score, event, weight = events.columns()
+    weight = np.ones(score.shape[1]) if weight is None else weight
+    share = 1 / len(score) if notion.reduce == "mean" else 1.0
+    rows = []
+    for size in sizes:
+        bins = check_bins(n_bins, strategy, int(size))
+        problems = zip(score, event, strict=True)
+        rows.append(
+            share
+            * sum(expected_errors_of_subsamples(s, e, weight, bins, size) for s, e in problems)
+        )
+    return tuple(np.array(rows).T)
+
+
+# --- The figure -----------------------------------------------------------------------------------
 
 
 class EstimationDisplay(Display):
@@ -106,8 +277,6 @@ class EstimationDisplay(Display):
         Root Brier score stays
     """
 
-    _constructors: ClassVar = {"from_estimator": {"labels"}}
-
     def __init__(
         self,
         curves: list[EstimationCurve],
@@ -174,7 +343,9 @@ class EstimationDisplay(Display):
             small).
         """
         errors = check_errors(errors, notion)
-        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
+        problem = check_problem(
+            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+        )
         problem.require_order(resolve_notion(notion))
         problem = event_last(problem, pos_label)
         check_truth(truth, [error.name for error in errors])
@@ -217,25 +388,37 @@ class EstimationDisplay(Display):
             If `ax` is not an Axes, or `truth` is neither a number nor a dict by names of the
             curves.
         """
-        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
         style = draw.line_style(kwargs, curve_kwargs)
+        truths = check_truth(self.truth, [curve.name for curve in self.curves])
         (self.ax_,) = draw.panel_axes(draw.new_axes((6.4, 4.6)) if ax is None else ax, 1)
-        artists = _draw_curves(
-            self.ax_,
-            self.curves,
-            check_truth(self.truth, [curve.name for curve in self.curves]),
-            name=self.name if name is None else name,
-            shown={"band": band, "prediction": prediction, "floor": floor},
-            curve_style=style,
-            band_style=band_kwargs or {},
-        )
+        name = self.name if name is None else name
+        artists: dict[str, list] = {part: [] for part in ("line", "band", *KEYS)}
+        for curve in self.curves:
+            color = style.get("color") or draw.next_color(self.ax_)
+            # Line styles distinguish predictions, floors and truths from means; markers
+            # distinguish errors.
+            look, marker = draw.numbered(draw.next_number(self.ax_))
+            look |= {"linestyle": "-", "color": color, "marker": marker, "markersize": 4.5}
+            look |= {"label": curve.name if name is None else f"{name}: {curve.name}", "zorder": 3}
+            artists["line"] += self.ax_.plot(curve.size, curve.mean, **{**look, **style})
+            if band:
+                area = {"color": color, "alpha": 0.18, "linewidth": 0, "zorder": 1}
+                ends = curve.size, curve.low, curve.high
+                drawn = self.ax_.fill_between(*ends, **{**area, **(band_kwargs or {})})
+                artists["band"].append(drawn)
+            for part, is_drawn in (("prediction", prediction), ("floor", floor)):
+                heights = getattr(curve, part)
+                if is_drawn and heights is not None:
+                    dashes = {"linestyle": KEYS[part][1], "linewidth": 1.5, "zorder": 4}
+                    artists[part] += self.ax_.plot(curve.size, heights, color=color, **dashes)
+            if curve.name in truths:
+                dashes = {"linestyle": KEYS["truth"][1], "linewidth": 1.0, "zorder": 2}
+                line = self.ax_.axhline(truths[curve.name], color=color, **dashes)
+                artists["truth"].append(line)
+        self.ax_.set(xscale="log", xlabel="Number of samples", ylabel="Estimated error")
         if legend:
-            draw_keys(self.ax_, artists, f"{self.confidence_level * 100:g} % of the subsamples")
+            _draw_keys(self.ax_, artists, f"{self.confidence_level * 100:g} % of the subsamples")
         return draw.keep(self, artists | {"ax": [self.ax_]})
-
-
-# --- Drawing of errors against the sample size ----------------------------------------------------
 
 
 #: Lines of constant or expected error: legend text and line style.
@@ -246,58 +429,27 @@ KEYS = {
 }
 
 
-def _draw_curves(ax, curves, truths, *, name, shown, curve_style, band_style):
-    """Means, bands and lines of all curves -> lists of artists by their kind."""
-    from skcalib.displays._plotting import next_color, next_number, numbered
-
-    artists = {part: [] for part in ("line", "band", *KEYS)}
-    for curve in curves:
-        color = curve_style.get("color") or next_color(ax)
-        label = curve.name if name is None else f"{name}: {curve.name}"
-        style, marker = numbered(next_number(ax))
-        # Line styles distinguish predictions, floors and truths from means; markers distinguish
-        # errors.
-        style |= {"linestyle": "-", "color": color, "label": label}
-        style |= {"marker": marker, "markersize": 4.5, "zorder": 3}
-        artists["line"] += ax.plot(curve.size, curve.mean, **{**style, **curve_style})
-        if shown["band"]:
-            style = {"color": color, "alpha": 0.18, "linewidth": 0, "zorder": 1, **band_style}
-            artists["band"].append(ax.fill_between(curve.size, curve.low, curve.high, **style))
-        for part in ("prediction", "floor"):
-            heights = getattr(curve, part)
-            if shown[part] and heights is not None:
-                style = {"color": color, "linestyle": KEYS[part][1], "linewidth": 1.5, "zorder": 4}
-                artists[part] += ax.plot(curve.size, heights, **style)
-        if curve.name in truths:
-            style = {"color": color, "linestyle": KEYS["truth"][1], "linewidth": 1.0, "zorder": 2}
-            artists["truth"].append(ax.axhline(truths[curve.name], **style))
-    ax.set(xscale="log", xlabel="Number of samples", ylabel="Estimated error")
-    return artists
-
-
-def draw_keys(ax: Axes, artists: dict[str, list], band: str) -> None:
+def _draw_keys(ax, artists, band):
     """Legend: a line for each error of all displays on the axes, and a grey key for each style."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from skcalib.displays._plotting import place_legend
-
-    handles: list[Any] = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
-    grey: dict[str, Any] = {"color": "0.35", "linewidth": 1.3}
-    handles += [
-        Line2D([], [], label=text, **{**grey, "linestyle": style})
+    entries = draw.legend_entries(ax)
+    entries += [
+        (Line2D([], [], color=draw.GREY, linewidth=1.3, linestyle=style), text)
         for part, (text, style) in KEYS.items()
         if artists[part]
     ]
     if artists["band"]:
-        handles.append(Patch(color="0.35", alpha=0.25, linewidth=0, label=band))
-    place_legend(ax, [(handle, handle.get_label()) for handle in handles], ncols=2)
+        entries.append((Patch(color=draw.GREY, alpha=0.25, linewidth=0), band))
+    draw.place_legend(ax, entries)
 
 
 def check_truth(truth: float | Mapping[str, float] | None, names: list[str]) -> dict[str, float]:
     """True errors by the names of the errors; one number is that of all."""
-    found = {} if truth is None else truth
-    truths = dict(found) if isinstance(found, Mapping) else dict.fromkeys(names, found)
+    if truth is None:
+        return {}
+    truths = dict(truth) if isinstance(truth, Mapping) else dict.fromkeys(names, truth)
     if not set(truths) <= set(names) or not all(map(is_finite, truths.values())):
         raise ValueError(
             f"truth must be a number, or a dict of numbers by names among {names}; got "

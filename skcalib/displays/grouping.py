@@ -1,48 +1,315 @@
-"""Grouping diagrams."""
+"""Grouping diagrams, computed from a fitted `GroupingLossEstimator`, and their drawing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.formatting import decimals_of, printable
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
 from skcalib._util.types import (
+    CV,
     ArrayLike,
     AxesLike,
     Label,
     MatrixLike,
     PartitionerLike,
     RandomState,
+    ResponseMethod,
     Strategy,
 )
 from skcalib._util.validation import check_indices, weighted_features, weighted_rows
 from skcalib.data.features import encode_features
 from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.displays._constructors import Display, unit
-from skcalib.displays._curves import binary_problems
-from skcalib.displays._regions import (
-    GroupingDiagram,
-    draw_diagram,
-    grouping_diagram,
-    legend_entries,
-    level_set_ratio,
-    title,
-    write_rules,
-)
+from skcalib.displays import drawing as draw
+from skcalib.displays.display import Display, binary_problems, unit
 from skcalib.estimators.classifiers import name_with_response
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.estimator import check_regions
+from skcalib.stats.means import MeanInterval, clopper_pearson
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike
     from skcalib.smoothers import SmootherLike
 
+__all__ = ["GroupingDiagram", "GroupingDisplay"]
+
+ABOVE, BELOW, HELD = 1, -1, 0
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class GroupingDiagram(Record):
+    """The diagram of one binary event.
+
+    ``prob_pred`` and ``prob_true`` are the mean score and outcome of the level sets. The other
+    arrays are in the order of ``regions`` and describe each region at the scores of its level set:
+    ``score`` and ``expected``, the mean score and outcome of that level set; ``outcome``, which is
+    ``expected`` plus the difference of the region at equal scores, with its interval ``low``,
+    ``high``; ``side``, 1 or -1 if the interval lies above or below ``expected``, and 0 if it
+    contains it. The intervals of all regions hold simultaneously. ``calibration_error`` is that of
+    the score, corrected for binning. ``scores`` and ``weight`` of the samples are None if they are
+    not known.
+    """
+
+    event: str
+    regions: list
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    mass: np.ndarray
+    score: np.ndarray
+    outcome: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    expected: np.ndarray
+    side: np.ndarray
+    n_samples: np.ndarray
+    grouping_loss: MeanInterval
+    calibration_error: float
+    scores: np.ndarray | None = None
+    weight: np.ndarray | None = None
+
+    _beside = ("event", "grouping_loss", "calibration_error")
+
+    def _columns(self):
+        names = ("score", "expected", "outcome", "low", "high", "side", "n_samples", "contribution")
+        rules = [region.rule for region in self.regions]
+        return {"rule": rules, **{name: getattr(self, name) for name in names}}
+
+    @property
+    def contribution(self) -> np.ndarray:
+        """Share of each region times the square of its difference at equal scores."""
+        share = np.array([region.share for region in self.regions])
+        return share / share.sum() * (self.outcome - self.expected) ** 2
+
+
+def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
+    """The diagram of a fitted estimator with regions of one event, by default its own regions."""
+    regions = sorted(estimator.regions_, key=lambda r: (r.level_set, r.region))
+    event = _one_event(estimator, regions) if event is None else event
+    regions = [replace(region, event=event) for region in regions]
+    score, outcome, curve, share, size = (
+        np.array([getattr(region, name) for region in regions])
+        for name in ("mean_score", "mean_outcome", "expected", "share", "effective_size")
+    )
+    level = np.unique([region.level_set for region in regions], return_inverse=True)[1]
+    mass = np.bincount(level, share)
+    prob_pred, prob_true = (np.bincount(level, share * v) / mass for v in (score, outcome))
+    order = np.argsort(prob_pred, kind="stable")
+    at_once = 1 - (1 - estimator.confidence_level) / len(regions)
+    low, high = clopper_pearson(outcome, size, at_once)
+    expected = prob_true[level]
+    above, below = low > curve + _ROUNDING, high < curve - _ROUNDING
+    # Each region is moved to the scores of its level set; differences do not change.
+    outcome, low, high = (np.clip(v + expected - curve, 0, 1) for v in (outcome, low, high))
+    return GroupingDiagram(
+        event=event,
+        regions=regions,
+        prob_pred=prob_pred[order],
+        prob_true=prob_true[order],
+        mass=mass[order],
+        score=prob_pred[level],
+        outcome=outcome,
+        low=low,
+        high=high,
+        expected=expected,
+        side=np.where(above, ABOVE, np.where(below, BELOW, HELD)),
+        n_samples=np.array([region.n_samples for region in regions]),
+        grouping_loss=grouping_interval(estimator),
+        calibration_error=estimator.calibration_error_corrected_,
+        scores=scores,
+        weight=weight,
+    )
+
+
+def grouping_interval(estimator):
+    """The lower bound of a fitted estimator with its interval."""
+    return MeanInterval(
+        estimator.grouping_loss_, *estimator.confidence_interval_, estimator.standard_error_
+    )
+
+
+def _one_event(estimator, regions):
+    if not regions:
+        raise ValueError(
+            f"The estimator was fitted with method={estimator.method!r}, which has no regions to "
+            "draw: fit it with method='auto'."
+        )
+    events = sorted({region.event for region in regions})
+    if len(events) > 1:
+        raise ValueError(
+            f"The regions are of several events ({', '.join(events[:3])}...), and a level set of "
+            "them is not a point on a curve: fit the estimator with notion='top_label', or use "
+            "GroupingDisplay.from_predictions with notion='classwise'."
+        )
+    return events[0]
+
+
+def most_told(diagram, n_rules):
+    """Indices of the significant regions that add most to the explained grouping loss."""
+    told = np.flatnonzero(diagram.side != HELD)
+    order = np.argsort(-diagram.contribution[told], kind="stable")
+    return told[order[:n_rules]]
+
+
+def rule_lines(diagram, n_rules, width):
+    """Lines of at most `width` letters: rule, and observed against expected at equal scores."""
+    lines = []
+    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        region = diagram.regions[index]
+        gap = max(abs(region.gap), 1e-6)
+        decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
+        rule = printable(region.rule).replace("<=", "≤")
+        text = (
+            f"{number}  {rule}: {region.mean_outcome:.{decimals}f} "
+            f"observed, {region.expected:.{decimals}f} expected"
+        )
+        lines += wrap(text, width, subsequent_indent="    ")
+    return lines
+
+
+def title(diagram, name, unit):
+    """Name, grouping loss with interval and calibration error; "none detected" if not above 0.
+
+    The upper end of the interval of a lower bound does not limit the grouping loss itself.
+    """
+    bound, decimals = diagram.grouping_loss, decimals_of(diagram.grouping_loss)
+    lines = [] if name is None else [str(name)]
+    if float(f"{bound.estimate:.{decimals}f}") > 0:
+        low, high = (f"{max(end, 0.0):.{decimals}f}" for end in (bound.low, bound.high))
+        lines.append(f"Grouping loss ≥ {bound.estimate:.{decimals}f} [{low}, {high}]")
+    else:
+        lines.append("Grouping loss: none detected")
+    error = diagram.calibration_error
+    detected = float(f"{error:.{decimals}f}") > 0
+    text = f" {error:.{decimals}f} ({unit})" if detected else f": none detected ({unit})"
+    lines.append(f"Calibration error{text}")
+    return "\n".join(lines)
+
+
+def level_set_ratio(region_ratio, partitioner, regions):
+    """Samples per level set: the region ratio times the number of regions, two for a stump."""
+    if regions is not None:
+        return region_ratio * len(np.unique(regions))
+    stump = isinstance(partitioner, str) and partitioner == "stump"
+    return 2 * region_ratio if stump else region_ratio
+
+
+# --- Drawing of regions ---------------------------------------------------------------------------
+
+
+# Blue and vermilion of Okabe and Ito, and grey: distinguishable with any colour vision. The markers
+# differ too.
+COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
+MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
+_AREA = 110  # of the largest region, in square points
+_LEAST = 6  # so that small regions are visible
+_MANY = 60  # regions; with more of them, lines and markers are thinner
+_STEP = 0.014  # between the regions of a level set, as a fraction of the axis
+_BELOW = 38  # points from the axes to the rules
 _RULES = 3  # that a single panel lists
+
+
+def draw_regions(ax, diagram, places, largest, scatter_style, interval_style):
+    """Points and intervals of the regions at their `places`, coloured by their side."""
+    many = len(diagram.regions) > _MANY
+    colors = [COLORS[side] for side in diagram.side]
+    # Coloured points lie on top; the artists keep the order of the regions.
+    faint = [color + "55" if many and color == COLORS[HELD] else color for color in colors]
+    style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **interval_style}
+    if "colors" not in style:
+        style.setdefault("color", faint)
+    intervals = ax.vlines(places, diagram.low, diagram.high, **style)
+    style = {
+        "s": np.maximum(_AREA * diagram.n_samples / largest, _LEAST),
+        "edgecolor": "white",
+        "linewidth": 0.2 if many else 0.6,
+        "zorder": 3,
+        **scatter_style,
+    }
+    if "c" not in style:
+        style.setdefault("color", faint)
+    scatter = ax.scatter(places, diagram.outcome, **style)
+    if "marker" not in scatter_style:
+        from matplotlib.markers import MarkerStyle
+
+        shapes = {side: MarkerStyle(marker) for side, marker in MARKERS.items()}
+        paths = {
+            side: shape.get_path().transformed(shape.get_transform())
+            for side, shape in shapes.items()
+        }
+        scatter.set_paths([paths[side] for side in diagram.side])
+    return scatter, intervals
+
+
+def side_by_side(ax, diagram):
+    """Abscissae of the regions: around the score of their level set, slightly apart."""
+    place = draw.places_on_axis(ax, diagram.score)
+    levels, level, counts = np.unique(place, return_inverse=True, return_counts=True)
+    room = np.min(np.diff(levels), initial=1.0)
+    step = min(_STEP, 0.7 * room / counts.max())
+    order = np.argsort(level, kind="stable")
+    rank = np.empty(len(level))
+    rank[order] = np.arange(len(level)) - np.searchsorted(level[order], level[order])
+    moved = place + step * (rank - (counts[level] - 1) / 2)
+    return draw.probabilities_at(ax, np.clip(moved, 0, 1))
+
+
+def legend_entries(ax, diagrams, *, level):
+    """Pairs (artist, text) of the curve, the diagonal, and the meaning of marker and area."""
+    from matplotlib.lines import Line2D
+
+    sides = np.concatenate([diagram.side for diagram in diagrams])
+    meaning = {
+        ABOVE: "Region above others with equal scores",
+        BELOW: "Region below others with equal scores",
+        HELD: f"Region without significant difference ({level})",
+    }
+    style = {"linestyle": "", "markersize": 7}
+    regions = [
+        (Line2D([], [], color=COLORS[side], marker=MARKERS[side], **style), text)
+        for side, text in meaning.items()
+        if side in sides
+    ]
+    sizes = np.concatenate([diagram.n_samples for diagram in diagrams])
+    side = sides[np.argmax(sizes)]
+    style |= {"color": COLORS[side], "marker": MARKERS[side], "markersize": np.sqrt(_AREA)}
+    regions.append((Line2D([], [], **style), f"Largest region: {sizes.max():,} samples"))
+    curve, *others = draw.legend_entries(ax)
+    return [curve, *regions, *others]
+
+
+def write_rules(ax, diagram, n_rules):
+    """Lines below the axes that explain the numbers; returns how many."""
+    inches = draw.width_of(ax)
+    size, letters = ("small", 18) if inches > draw.NARROW else ("x-small", 21)  # in an inch
+    lines = rule_lines(diagram, n_rules, max(20, int(letters * inches)))
+    if lines:
+        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+        ax.annotate("\n".join(lines), (0, 0), (0, -_BELOW), fontsize=size, **place)
+    return len(lines)
+
+
+def write_numbers(ax, diagram, places, n_rules):
+    """Numbers next to the regions that are explained."""
+    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        above = diagram.side[index] == ABOVE
+        at = places[index], diagram.high[index] if above else diagram.low[index]
+        style = {"color": COLORS[diagram.side[index]], "va": "bottom" if above else "top"}
+        style |= {"ha": "center", "fontsize": "small", "fontweight": "bold", "zorder": 5}
+        move = 0, 2 if above else -2
+        ax.annotate(str(number), at, move, textcoords="offset points", **style)
+
+
+# --- The diagram ----------------------------------------------------------------------------------
 
 
 class GroupingDisplay(Display):
@@ -116,7 +383,6 @@ class GroupingDisplay(Display):
         Calibration error... (Brier score)
     """
 
-    _constructors: ClassVar = {"from_estimator": {"labels"}}
     _instead: ClassVar = (
         ", or draw a fitted GroupingLossEstimator with GroupingDisplay.from_grouping_estimator"
     )
@@ -212,9 +478,12 @@ class GroupingDisplay(Display):
                 "regions= that are known in advance."
             )
         notion = resolve_notion(notion)
-        rows = {"X": X, "regions": regions, "sample_weight": sample_weight}
-        check_indices(y_true=y_true, y_proba=y_proba, **rows)
-        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
+        check_indices(
+            y_true=y_true, y_proba=y_proba, X=X, regions=regions, sample_weight=sample_weight
+        )
+        problem = check_problem(
+            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+        )
         n_samples = len(problem.weight) if y_true is problem else np.shape(y_true)[0]
         X = np.zeros((n_samples, 1)) if X is None else X
         X = weighted_features(X, sample_weight, n_samples)
@@ -234,16 +503,81 @@ class GroupingDisplay(Display):
             random_state=rng,
         )
         diagrams = []
-        for event, one in binary_problems(problem, pos_label, notion):
-            one = replace(one, classes=np.arange(2))
-            estimator.fit(encoded, one, regions=regions)
+        for event, binary in binary_problems(problem, pos_label, notion):
+            estimator.fit(encoded, replace(binary, classes=np.arange(2)), regions=regions)
+            scores = binary.forecast[:, 1]
             diagrams.append(
-                grouping_diagram(
-                    estimator, event=event, scores=one.forecast[:, 1], weight=one.weight
-                )
+                grouping_diagram(estimator, event=event, scores=scores, weight=binary.weight)
             )
         display = cls(diagrams, name=name, confidence_level=confidence_level, unit=unit(loss))
         return display.plot(ax=ax, **plot_params)
+
+    @classmethod
+    @checks_parameters
+    def from_estimator(  # type: ignore[override]
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        regions: ArrayLike | None = None,
+        partitioner: PartitionerLike = "stump",
+        n_bins: int = 10,
+        strategy: Strategy = "quantile",
+        region_ratio: int = 12,
+        notion: NotionLike = "auto",
+        loss: LossLike = "brier",
+        smoother: SmootherLike = None,
+        confidence_level: float = 0.95,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Grouping diagram of a classifier on held-out data, with its features.
+
+        Parameters
+        ----------
+        regions, partitioner, n_bins, strategy, region_ratio, notion, loss, smoother
+            As in `from_predictions`.
+        confidence_level, random_state, pos_label, ax, **plot_params
+            As in `from_predictions`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; with `cv` they are also passed to the classifier.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`, and for an estimator that is not a classifier.
+        NotFittedError
+            For a classifier that is not fitted, without `cv`.
+        """
+        return super().from_estimator(
+            estimator,
+            X,
+            y,
+            cv=cv,
+            response_method=response_method,
+            regions=regions,
+            partitioner=partitioner,
+            n_bins=n_bins,
+            strategy=strategy,
+            region_ratio=region_ratio,
+            notion=notion,
+            loss=loss,
+            smoother=smoother,
+            confidence_level=confidence_level,
+            random_state=random_state,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            name=name,
+            ax=ax,
+            **plot_params,
+        )
 
     @classmethod
     def _for_rows(cls, options, X, rows, n_samples):
@@ -335,44 +669,48 @@ class GroupingDisplay(Display):
         scatter_kwargs, interval_kwargs : dict, default=None
             Arguments for ``Axes.scatter`` and ``Axes.vlines``.
         """
-        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
-        curve_style = draw.line_style(kwargs, curve_kwargs)
+        style = draw.line_style(kwargs, curve_kwargs)
+        style = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2} | style
+        ref_style = draw.without_aliases(ref_line_kwargs)
+        scatter_style = draw.without_aliases(scatter_kwargs, "points")
+        interval_style = draw.without_aliases(interval_kwargs, "segments")
         axes = draw.panel_axes(ax, len(self.diagrams))
         if n_rules is None:
             n_rules = _RULES if len(axes) == 1 else 0
         name = self.name if name is None else name
-        styles = draw.Styles(
-            curve_style,
-            draw.without_aliases(interval_kwargs, "segments"),
-            hist_kwargs or {},
-            draw.without_aliases(ref_line_kwargs),
-            draw.without_aliases(scatter_kwargs, "points"),
-        )
         draw.scale_panels(axes, list(map(_scores, self.diagrams)), scale)
         largest = max(diagram.n_samples.max() for diagram in self.diagrams)
+        n_lines = 0
         kinds = "line", "scatter", "interval", "ref_line", "ax_hist"
-        artists = {part: [] for part in kinds}
+        artists: dict[str, list] = {part: [] for part in kinds}
         for panel, diagram in zip(axes, self.diagrams, strict=True):
-            draw_diagram(
-                panel,
-                diagram,
-                artists,
-                title=title(diagram, name, self.unit),
-                styles=styles,
-                ref_line=ref_line,
-                histogram=histogram,
-                n_rules=n_rules,
-                largest=largest,
+            if ref_line:
+                artists["ref_line"].append(draw.draw_reference(panel, draw.REFERENCE, **ref_style))
+            curve = {"label": "Level sets", "zorder": 4, **style}
+            lines = panel.plot(diagram.prob_pred, diagram.prob_true, **curve)
+            artists["line"] += lines
+            places = side_by_side(panel, diagram)
+            scatter, intervals = draw_regions(
+                panel, diagram, places, largest, scatter_style, interval_style
             )
+            artists["scatter"].append(scatter)
+            artists["interval"].append(intervals)
+            height = 1.0
+            if histogram and diagram.scores is not None:
+                height, hist_style = 1.15, {"color": lines[0].get_color(), **(hist_kwargs or {})}
+                inset = draw.draw_scores(panel, diagram.scores, diagram.weight, **hist_style)
+                artists["ax_hist"].append(inset)
+            draw.square_axes(panel, diagram.event)
+            panel.set_title(title(diagram, name, self.unit), fontsize="small", y=height)
+            write_numbers(panel, diagram, places, n_rules)
+            n_lines = max(n_lines, write_rules(panel, diagram, n_rules))
         if legend:
             level = f"{self.confidence_level * 100:g} %"
-            entries = legend_entries(axes[0], self.diagrams, level=level)
-            draw.draw_common_legend(axes, entries, outside=ax is None)
-        pairs = zip(axes, self.diagrams, strict=True)
-        rules = [write_rules(panel, diagram, n_rules) for panel, diagram in pairs]
-        if ax is None:  # for the title too
-            draw.make_room(axes, 1 + max(map(len, rules)))
+            draw.common_legend(axes, legend_entries(axes[0], self.diagrams, level=level))
+        if ax is None:  # titles, rules and the legend need room
+            figure, rows = axes[0].figure, axes[0].get_subplotspec().get_gridspec().nrows
+            room = rows * (0.5 + 0.16 * n_lines) + (1.3 if legend else 0)
+            figure.set_figheight(figure.get_figheight() + room)
         return draw.keep(self, artists | {"ax": axes})
 
 

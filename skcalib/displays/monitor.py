@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import AxesLike
-from skcalib.displays._constructors import complete_docstrings
+from skcalib.displays import drawing as draw
+from skcalib.displays.display import complete_docstrings
 from skcalib.monitoring import Alarm, CalibrationMonitor, SequentialCalibrationTest, Window
 
 
@@ -122,7 +123,7 @@ class MonitorDisplay:
         display = cls(
             _with_alarms(monitor.path_, monitor.alarms_),
             alpha=monitor.alpha,
-            alarms=[one.at for one in monitor.alarms_],
+            alarms=[alarm.at for alarm in monitor.alarms_],
             windows=list(monitor.windows_),
             confidence_level=confidence_level,
         )
@@ -187,26 +188,103 @@ class MonitorDisplay:
         **kwargs : dict
             Properties of the line of the statistic.
         """
-        from skcalib.displays import _monitor_plots, _plotting
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-        artists = _monitor_plots.draw_stream(
-            self.path,
-            self.windows,
-            ax,
-            alpha=self.alpha,
-            alarms=self.alarms,
-            level=self.confidence_level,
-            name=name,
-            legend=legend,
-            style=_plotting.line_style(kwargs, None),
-        )
-        return _plotting.keep(self, artists)
+        style = draw.line_style(kwargs)
+        monitor = self.windows is not None
+        n_panels, size = (2, (6.6, 5.8)) if monitor else (1, (6.6, 3.6))
+        if ax is None:
+            axes = draw.new_axes(size, n_panels, sharex=True)
+        else:
+            axes = draw.panel_axes(ax, n_panels)
+        top, threshold = axes[0], -np.log10(self.alpha)
+        style = {"label": name or ("Statistic" if monitor else "e-value"), **style}
+        line = _draw_path(top, self.path, threshold, style)
+        limit = {"color": draw.GREY, "linestyle": "--", "linewidth": 1.2, "zorder": 2}
+        limit["label"] = f"Threshold {1 / self.alpha:,.6g}"
+        drawn = top.axhline(threshold, **limit)
+        alarms = _draw_alarms(top, self.alarms, "Alarm" if monitor else "First rejection")
+        top.set_ylabel("Evidence of a change" if monitor else "e-value")
+        top.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        top.yaxis.set_major_formatter(FuncFormatter(_power))
+        artists = {"line": [line], "threshold": [drawn], "alarms": [alarms], "differences": []}
+        if monitor:
+            windows = _draw_windows(axes[1], self.windows, self.confidence_level)
+            artists["differences"] = [windows]
+            _draw_alarms(axes[1], self.alarms, None)
+            top.tick_params(labelbottom=False)
+        for panel in axes:
+            panel.set_xlim(0, 1.02 * max(1.0, np.nanmax(self.path[:, 0])))
+            panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+            panel.xaxis.set_major_formatter("{x:,.0f}")
+            panel.grid(axis="y", color="0.92", linewidth=0.8)
+            panel.set_axisbelow(True)
+        axes[-1].set_xlabel("Number of samples")
+        if legend and monitor and draw.fills_figure(axes):
+            draw.common_legend(
+                axes, [pair for panel in axes for pair in draw.legend_entries(panel)]
+            )
+        elif legend:
+            draw.draw_legends(axes)
+        return draw.keep(self, artists | {"ax": axes})
 
 
 def _with_alarms(path: np.ndarray, alarms: Sequence[Alarm]) -> np.ndarray:
     """The path with its values at the alarms, after which it is interrupted."""
     points = {at: [value] for at, value in path.tolist() if np.isfinite(value) or value > 0}
-    for one in alarms:
-        points[float(one.at)] = [one.log_statistic, np.nan]
+    for alarm in alarms:
+        points[float(alarm.at)] = [alarm.log_statistic, np.nan]
     rows = [(at, value) for at in sorted(points) for value in points[at]]
     return np.array(rows).reshape(-1, 2)
+
+
+# --- Drawing --------------------------------------------------------------------------------------
+
+
+_LN10 = np.log(10)
+_LOWEST = -3.0  # powers of ten below 1 that are drawn at least
+
+
+def _draw_path(ax, path, threshold, style):
+    """The statistic in powers of ten; infinite values are at the upper end."""
+    power = path[:, 1] / _LN10
+    finite = power[np.isfinite(power)]
+    top = max(threshold, finite.max(initial=0.0)) + 0.5
+    bottom = min(-0.5, max(finite.min(initial=0.0) - 0.3, _LOWEST))
+    shown = np.where(power == np.inf, top, np.where(power == -np.inf, np.nan, power))
+    style = {"color": draw.COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
+    line = ax.plot(path[:, 0], shown, **style)[0]
+    if len(finite) and finite.min() < _LOWEST:
+        bottom = finite.min() - 0.3
+    ax.set_ylim(bottom, top)
+    return line
+
+
+def _draw_alarms(ax, alarms, label):
+    if not len(alarms):
+        return None
+    style = {"color": draw.COLORS[1], "linewidth": 1.0, "alpha": 0.8, "zorder": 2.5, "label": label}
+    return ax.vlines(alarms, 0, 1, transform=ax.get_xaxis_transform(), **style)
+
+
+def _draw_windows(ax, windows, level):
+    ax.axhline(0, color=draw.GREY, linestyle=":", linewidth=1.2, zorder=1.5)
+    ax.set_ylabel("Observed - forecast")
+    if not windows:
+        return None
+    centre, reach = draw.ends_of([window.difference(level) for window in windows])
+    place = [(window.first + window.last) / 2 for window in windows]
+    style = {"markersize": 4.5, "elinewidth": 1.2, "capsize": 2}
+    if len(windows) > draw.FEW:
+        style = {"markersize": 2.5, "elinewidth": 0.8, "capsize": 0}
+    style |= {"color": draw.COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
+    style["label"] = f"Window, {level * 100:g} % interval"
+    return ax.errorbar(place, centre, yerr=np.where(np.isfinite(reach), reach, 0), **style)
+
+
+def _power(value, _):
+    """A power of ten as a tick: numbers up to 1,000, and beyond them the power."""
+    if value != int(value):
+        return ""
+    power = int(value)
+    return f"{10.0**power:,g}" if -3 <= power <= 3 else f"$10^{{{power}}}$"

@@ -1,25 +1,348 @@
-"""Maps of fitted recalibrators."""
+"""Maps of fitted recalibrators: their numbers, and the figure."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, AxesLike, Label, MatrixLike
+from skcalib._util.validation import check_proba
 from skcalib.data.problem import check_problem
-from skcalib.displays._constructors import Display
-from skcalib.displays._maps import (
-    RecalibrationMap,
-    default_name,
-    estimator_maps,
-    fitted_map,
-    given_maps,
-    name_recalibrators,
+from skcalib.displays import drawing as draw
+from skcalib.displays.display import MAX_PANELS, Display, by_event
+from skcalib.estimators.classifiers import aligned_proba
+from skcalib.estimators.recalibrated import CrossFitProba, RecalibratedClassifierCV
+from skcalib.recalibration.fitting import (
+    check_fitted_recalibrator,
+    fit_recalibrator,
+    is_injective,
+    recalibrated_proba,
+    steps_of,
 )
+from skcalib.recalibration.stacked import resolve_recalibrator
+
+__all__ = ["RecalibrationDisplay", "RecalibrationMap"]
+
+
+@dataclass(frozen=True, eq=False)
+class RecalibrationMap(Record):
+    """The map of one recalibrator for the probability of one class.
+
+    ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
+    given forecasts of the class, or None, and ``weight`` their weights.
+    ``declared`` is the text of the declared properties.
+    """
+
+    name: str
+    event: str
+    before: np.ndarray
+    after: np.ndarray
+    joined: bool
+    scores: np.ndarray | None
+    declared: str
+    weight: np.ndarray | None = None
+
+    _rows = ("before", "after")
+    _beside = ("name", "event", "declared")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recalibrator with its name and the forecasts to map, or None."""
+
+    name: str
+    recalibrator: Any
+    proba: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """What is drawn of the maps: arguments of the constructors."""
+
+    classes: Sequence[Any] | np.ndarray | None
+    pos_label: Label
+    max_points: int
+
+
+# --- What is drawn --------------------------------------------------------------------------------
+
+
+def name_recalibrators(recalibrators):
+    """A dict as it is, or a sequence with the names of the classes -> pairs (name, object)."""
+    if isinstance(recalibrators, Mapping):
+        pairs = list(recalibrators.items())
+    elif isinstance(recalibrators, (list, tuple)):
+        pairs, times = [], {}
+        for recalibrator in recalibrators:
+            name = default_name(recalibrator)
+            times[name] = times.get(name, 0) + 1
+            number = f" ({times[name]})" if times[name] > 1 else ""
+            pairs.append((name + number, recalibrator))
+    else:
+        raise ValueError(
+            "recalibrators must be a list of recalibrators, or a dict of them by name; for "
+            "a single one use from_recalibrator."
+        )
+    if not pairs:
+        raise ValueError("recalibrators is empty: there is no map to draw.")
+    return pairs
+
+
+def default_name(recalibrator):
+    """Class of a recalibrator; the classes of the steps of a Pipeline."""
+    steps = steps_of(recalibrator)
+    return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
+
+
+def maps_of_recalibrators(pairs, y_proba, options):
+    """Maps of pairs (name, recalibrator) for the same forecasts, or for none."""
+    proba = None if y_proba is None else check_proba(y_proba)
+    known = [_known_classes(recalibrator, proba) for _, recalibrator in pairs]
+    for classes in known[1:]:
+        if not np.array_equal(classes, known[0]):
+            raise ValueError(
+                f"The recalibrators have different classes, {known[0].tolist()} and "
+                f"{classes.tolist()}: draw them one by one."
+            )
+    for _, recalibrator in pairs:
+        _check_names(recalibrator, y_proba)
+    positive = _positive(known[0], options.pos_label)
+    if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
+        proba = proba[:, ::-1]  # the single column is the probability of the first class
+    sources = [Source(name, recalibrator, proba) for name, recalibrator in pairs]
+    return _maps(sources, known[0], options, positive)
+
+
+def fitted_map(problem, recalibrator, name, options):
+    """Maps of a recalibrator that is fitted to a `Problem`."""
+    recalibrator = resolve_recalibrator(recalibrator)
+    if any(getattr(step, "input", "proba") == "logits" for step in steps_of(recalibrator)):
+        raise ValueError(
+            "recalibrator takes logits, but y_proba are probabilities: leave out input='logits', "
+            "or fit it to logits and use from_recalibrator."
+        )
+    known, proba, weight = problem.classes, problem.forecast, problem.sample_weight
+    fitted = fit_recalibrator(recalibrator, proba, problem.labels, weight, known, measure=False)
+    source = Source(default_name(fitted) if name is None else name, fitted, proba)
+    return _maps([source], known, options, _positive(known, options.pos_label), weight)
+
+
+def maps_in_classifier(estimator, X, name, options):
+    """Maps inside a classifier, at the probabilities of its inner classifier."""
+    pairs, known = _inner(estimator, X)
+    name = default_name(pairs[0][0]) if name is None else name
+    sources = [Source(name, recalibrator, proba) for recalibrator, proba in pairs]
+    return _maps(sources, known, options, _positive(known, options.pos_label))
+
+
+def _positive(known, pos_label):
+    """Position of the positive class; None where it is not given."""
+    if pos_label is None:
+        return None
+    if len(known) > 2:
+        raise ValueError(
+            f"pos_label is for binary problems, but there are {len(known)} classes: choose some by "
+            "classes=[...]."
+        )
+    matches = [label == pos_label for label in known.tolist()]
+    if not any(matches):
+        raise ValueError(
+            f"pos_label={shown(pos_label)} is not one of the classes {known.tolist()}."
+        )
+    return matches.index(True)
+
+
+def _inner(estimator, X):
+    """Pairs (recalibrator, its probabilities) of a classifier, and the classes of the columns."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if isinstance(estimator, Pipeline):
+        check_is_fitted(estimator)
+        for last, (_, step) in enumerate(estimator.steps, start=1):
+            if isinstance(step, CrossFitProba) and last < len(estimator.steps):
+                proba = check_proba(estimator[:last].transform(X))
+                return [(estimator[last:], proba)], step.classes_
+        if len(estimator.steps) > 1 and isinstance(estimator[-1], RecalibratedClassifierCV):
+            return _inner(estimator[-1], estimator[:-1].transform(X))
+    if not isinstance(estimator, RecalibratedClassifierCV):
+        raise ValueError(
+            "from_estimator takes a fitted RecalibratedClassifierCV, or a Pipeline of a "
+            f"CrossFitProba and recalibrators, got {type(estimator).__name__}: for a recalibrator "
+            "itself use from_recalibrator."
+        )
+    check_is_fitted(estimator)
+    folds = zip(estimator.estimators_, estimator.recalibrators_, estimator.responses_, strict=True)
+    classes = estimator.classes_
+    pairs = [
+        (recalibrator, aligned_proba(model, X, classes, response))
+        for model, recalibrator, response in folds
+    ]
+    return pairs, classes
+
+
+def _maps(sources, known, options, positive, weight=None):
+    """The `RecalibrationMap` of each source and each class that is drawn."""
+    if len(known) < 2:
+        raise ValueError(
+            f"There is only one class, {known[0]!r}: its probability is always 1, so there "
+            "is no map to draw."
+        )
+    columns = _columns(known, options.classes, positive)
+    joined = len(known) == 2
+    maps = []
+    for source in sources:
+        proba, declared = source.proba, ", ".join(_declared(source.recalibrator))
+        if not joined:
+            rows = _thinned(proba, len(known), options.max_points)
+            forecast, answer = proba[rows], _apply(source.recalibrator, known, proba[rows])
+            if len(rows) < len(proba):
+                declared = f"{declared}\n{len(rows):,} of {len(proba):,} forecasts".lstrip("\n")
+        for k in columns:
+            if joined:
+                before, after = _trace(source.recalibrator, known, k)
+            else:
+                before, after = forecast[:, k], answer[:, k]
+            equal = None if proba is None else np.ones(len(proba))
+            recalibration_map = RecalibrationMap(
+                name=source.name,
+                event=f"class {known[k]}",
+                before=before,
+                after=after,
+                joined=joined,
+                scores=None if proba is None else proba[:, k],
+                declared=declared,
+                weight=equal if weight is None else weight,
+            )
+            maps.append(recalibration_map)
+    return maps
+
+
+def _known_classes(recalibrator, proba):
+    """Classes of a fitted recalibrator; raises if it is not one or does not match `proba`."""
+    check_fitted_recalibrator(recalibrator, features="use from_estimator")
+    known = getattr(recalibrator, "classes_", None)
+    if known is None:  # a recalibrator from outside this library
+        fitted_columns = getattr(recalibrator, "n_features_in_", None)
+        columns = fitted_columns if proba is None else proba.shape[1]
+        return np.arange(max(columns or 2, 2))
+    if proba is not None and proba.shape[1] != len(known):
+        raise ValueError(
+            f"y_proba has {proba.shape[1]} columns, but {type(recalibrator).__name__} was fitted "
+            f"with {len(known)} classes."
+        )
+    return np.asarray(known)
+
+
+def _check_names(recalibrator, y_proba):
+    """The columns of a data frame must be in the order of the recalibrator's fit."""
+    names = list(getattr(y_proba, "columns", ()))
+    fitted = list(getattr(recalibrator, "feature_names_in_", ()))
+    if len(names) == len(fitted) and names != fitted:
+        raise ValueError(
+            f"The columns of y_proba are named {names}, but {type(recalibrator).__name__} was "
+            f"fitted to {fitted}."
+        )
+
+
+def _columns(known, classes, positive):
+    """Positions of the classes to draw; by default the positive class, or all of three or more."""
+    if classes is None:
+        last = 1 if positive is None else positive
+        columns = [last] if len(known) == 2 else list(range(len(known)))
+    else:
+        position = {label: k for k, label in enumerate(known.tolist())}
+        asked = [] if isinstance(classes, (dict, set)) else np.ravel(classes).tolist()
+        asked = [label for k, label in enumerate(asked) if label not in asked[:k]]
+        unknown = [label for label in asked if label not in position]
+        if unknown or not asked:
+            error = f"contains {shown(unknown[0])}" if unknown else "must list classes"
+            raise ValueError(f"classes {error}: the classes are {known.tolist()}.")
+        columns = [position[label] for label in asked]
+    if len(columns) > MAX_PANELS:
+        raise ValueError(
+            f"There is one panel per class, and {len(columns)} exceed the limit of {MAX_PANELS} "
+            "panels: choose some with classes=[...]."
+        )
+    return columns
+
+
+def _thinned(proba, n_classes, max_points):
+    """Rows of the forecasts to draw, evenly spaced in the given order."""
+    if proba is None:
+        raise ValueError(
+            f"The map of {n_classes} classes is not a single curve and is drawn at forecasts: pass "
+            "y_proba."
+        )
+    n_points = min(len(proba), max_points)
+    return np.linspace(0, len(proba) - 1, n_points).round().astype(int)
+
+
+def _apply(recalibrator, known, proba):
+    """Recalibrated probabilities, columns in the order of the classes."""
+    columns = getattr(recalibrator, "n_features_in_", len(known))
+    first = next(iter(steps_of(recalibrator)), None)
+    if getattr(first, "input", "proba") == "logits":
+        # 0 and 1 have no logit: they are replaced by the nearest value with a finite one.
+        values = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
+        values = values[:, 1:] - values[:, :1] if columns == 1 else values
+    else:
+        values = proba[:, 1:] if columns == 1 else proba
+    with warnings.catch_warnings():  # fitted to a data frame; names are checked above
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return recalibrated_proba(recalibrator, values, known)
+
+
+def _declared(recalibrator):
+    """Declared properties of a map as text, if any. For a Pipeline: those of all its steps."""
+    injective = is_injective(recalibrator)
+    if injective is not None:
+        yield "injective" if injective else "not injective"
+    steps = steps_of(recalibrator)
+    if all(getattr(step, "preserves_order_", False) for step in steps):
+        yield "keeps the order of classes"
+    elif all(getattr(step, "preserves_argmax_", False) for step in steps):
+        yield "keeps the predicted class"
+    elif all(hasattr(step, "preserves_argmax_") for step in steps):
+        yield "may change the predicted class"
+
+
+_STEEP = 0.01  # grid neighbours that differ by more than this get a point between them
+
+
+def _trace(recalibrator, known, k):
+    """The map of the probability of class k of two, on a grid that is fine at the ends and jumps.
+
+    Neighbours differ by at most 0.01, unless they lie on the two sides of a jump.
+    """
+
+    def curve(p):
+        columns = np.column_stack([p, 1 - p] if k == 0 else [1 - p, p])
+        return _apply(recalibrator, known, columns)[:, k]
+
+    ends = np.geomspace(1e-6, 0.01, 81)
+    before = np.unique(np.concatenate([np.linspace(0, 1, 501), ends, 1 - ends]))
+    after = curve(before)
+    for _ in range(50):
+        steep = np.flatnonzero(np.abs(np.diff(after)) > _STEEP)
+        middle = (before[steep] + before[steep + 1]) / 2
+        inside = (middle > before[steep]) & (middle < before[steep + 1])
+        if not inside.any():
+            break
+        place, middle = steep[inside] + 1, middle[inside]
+        before, after = np.insert(before, place, middle), np.insert(after, place, curve(middle))
+    return before, after
+
+
+# --- The figure -----------------------------------------------------------------------------------
 
 
 class RecalibrationDisplay(Display):
@@ -123,9 +446,11 @@ class RecalibrationDisplay(Display):
             For invalid input, an object that is no recalibrator or takes logits, unknown classes,
             and more than 25 panels.
         """
-        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
-        maps = fitted_map(problem, recalibrator, name, classes, max_points, pos_label)
-        return cls(maps).plot(ax=ax, **plot_params)
+        problem = check_problem(
+            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+        )
+        options = MapOptions(classes, pos_label, max_points)
+        return cls(fitted_map(problem, recalibrator, name, options)).plot(ax=ax, **plot_params)
 
     @classmethod
     @checks_parameters
@@ -174,12 +499,14 @@ class RecalibrationDisplay(Display):
         >>> data = make_tempered_simplex(1000, 3, random_state=0)
         >>> scaling = VectorScaling(shrinkage=10).fit(data.y_proba, data.y)
         >>> display = RecalibrationDisplay.from_recalibrator(scaling, data.y_proba)
-        >>> [one.event for one in display.maps]
+        >>> [drawn.event for drawn in display.maps]
         ['class 0', 'class 1', 'class 2']
         """
         name = default_name(recalibrator) if name is None else name
-        maps = given_maps([(name, recalibrator)], y_proba, classes, max_points, pos_label)
-        return cls(maps).plot(ax=ax, **plot_params)
+        options = MapOptions(classes, pos_label, max_points)
+        return cls(maps_of_recalibrators([(name, recalibrator)], y_proba, options)).plot(
+            ax=ax, **plot_params
+        )
 
     @classmethod
     @checks_parameters
@@ -215,20 +542,20 @@ class RecalibrationDisplay(Display):
         >>> from skcalib import IsotonicRecalibrator, RecalibrationDisplay, TemperatureScaling
         >>> from skcalib.datasets import make_tempered_simplex
         >>> data = make_tempered_simplex(2000, 2, random_state=0)
-        >>> several = [TemperatureScaling(), IsotonicRecalibrator()]
-        >>> fitted = [one.fit(data.y_proba, data.y) for one in several]
+        >>> fitted = [
+        ...     recalibrator.fit(data.y_proba, data.y)
+        ...     for recalibrator in (TemperatureScaling(), IsotonicRecalibrator())]
         >>> display = RecalibrationDisplay.from_recalibrators(fitted, data.y_proba)
-        >>> [one.name for one in display.maps]
+        >>> [drawn.name for drawn in display.maps]
         ['TemperatureScaling', 'IsotonicRecalibrator']
         """
-        maps = given_maps(
-            name_recalibrators(recalibrators), y_proba, classes, max_points, pos_label
-        )
-        return cls(maps).plot(ax=ax, **plot_params)
+        pairs = name_recalibrators(recalibrators)
+        options = MapOptions(classes, pos_label, max_points)
+        return cls(maps_of_recalibrators(pairs, y_proba, options)).plot(ax=ax, **plot_params)
 
     @classmethod
     @checks_parameters
-    def from_estimator(
+    def from_estimator(  # type: ignore[override]
         cls,
         estimator: BaseEstimator,
         X: MatrixLike,
@@ -271,9 +598,8 @@ class RecalibrationDisplay(Display):
         TemperatureScaling
         injective, keeps the order of classes
         """
-        return cls(estimator_maps(estimator, X, name, classes, max_points, pos_label)).plot(
-            ax=ax, **plot_params
-        )
+        options = MapOptions(classes, pos_label, max_points)
+        return cls(maps_in_classifier(estimator, X, name, options)).plot(ax=ax, **plot_params)
 
     def plot(
         self,
@@ -302,70 +628,62 @@ class RecalibrationDisplay(Display):
             If `ax` cannot hold the panels, for a name of several recalibrators, and for an unknown
             scale.
         """
-        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
-        panels = {}
-        for one in self.maps:
-            panels.setdefault(one.event, []).append(one)
-        names = list(dict.fromkeys(one.name for one in self.maps))
+        panels = by_event(self.maps)
+        names = list(dict.fromkeys(drawn.name for drawn in self.maps))
         if name is not None and len(names) > 1:
             raise ValueError(
                 f"name is for a single recalibrator, but there are {len(names)}: name them with a "
                 "dict in from_recalibrators."
             )
         style = draw.line_style(kwargs, curve_kwargs)
+        ref_style = draw.without_aliases(ref_line_kwargs)
         axes = draw.panel_axes(ax, len(panels))
-        rows = [(one.scores, one.weight) for one in self.maps if one.scores is not None]
-        draw.scale_panels(axes, rows, scale)
-        styles = draw.Styles(style, None, hist_kwargs, ref_line_kwargs)
-        artists = {part: [] for part in ("line", "ref_line", "ax_hist")}
-        own = {} if name is None else {names[0]: name}
-        for panel, maps in zip(axes, panels.values(), strict=True):
-            _draw_maps(panel, maps, artists, own, styles, ref_line, histogram)
+        with_scores = [drawn for drawn in self.maps if drawn.scores is not None]
+        draw.scale_panels(axes, [(drawn.scores, drawn.weight) for drawn in with_scores], scale)
+        artists: dict[str, list] = {part: [] for part in ("line", "ref_line", "ax_hist")}
+        for panel, (event, maps) in zip(axes, panels.items(), strict=True):
+            if ref_line:
+                artists["ref_line"].append(draw.draw_reference(panel, draw.UNCHANGED, **ref_style))
+            lines = _draw_maps(panel, maps, name, style)
+            artists["line"] += lines
+            with_scores = [drawn for drawn in maps if drawn.scores is not None]
+            if histogram and with_scores:
+                color = lines[0].get_color() if len(names) == 1 else "0.4"
+                hist_style = {"color": color, **(hist_kwargs or {})}
+                inset = draw.draw_scores(panel, *draw.scores_of(with_scores), **hist_style)
+                artists["ax_hist"].append(inset)
+            draw.square_axes(panel, event)
+            panel.set_ylabel(panel.get_xlabel().replace("Predicted", "Recalibrated", 1))
         if legend:
-            entries = zip(*axes[0].get_legend_handles_labels(), strict=True)
-            entries = sorted(entries, key=lambda entry: entry[1] == draw.UNCHANGED)
-            draw.draw_common_legend(axes, entries, outside=ax is None, markerscale=2.5)
+            draw.draw_legends(axes, markerscale=2.5)
         return draw.keep(self, artists | {"ax": axes})
 
 
-# --- Drawing of the maps of recalibrators on given axes -------------------------------------------
-
-
-def _draw_maps(ax, maps, artists, names, styles, ref_line, histogram):
-    """Draw the maps of one class, and add the artists to the lists of their kinds."""
-    from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
-    if ref_line:
-        style = draw.without_aliases(styles.ref_line)
-        artists["ref_line"].append(draw.draw_reference(ax, draw.UNCHANGED, **style))
-    lines, colors, numbers = [], {}, {}
-    for one in maps:
-        alike = [other for other in maps if other.name == one.name]
-        first = one.name not in colors
-        color = colors.setdefault(one.name, draw.next_color(ax))
-        style, marker = draw.numbered(numbers.setdefault(one.name, draw.next_number(ax)))
-        style |= {"color": color, "label": _label(alike, names) if first else None, "zorder": 3}
-        if one.joined:
-            # The folds of a cross-validation share a colour and one entry of the legend.
-            style |= {"linewidth": 1.6, "alpha": 1.0 if len(alike) == 1 else 0.6}
+def _draw_maps(ax, maps, name, style):
+    """Lines of the maps of one class; those of one name, as of folds, share a colour."""
+    lines = []
+    for name_of_map, folds in _by_name(maps).items():
+        look, marker = draw.numbered(draw.next_number(ax))
+        text = name_of_map if name is None else name
+        look |= {"color": draw.next_color(ax), "label": _label(folds, text), "zorder": 3}
+        if folds[0].joined:
+            look |= {"linewidth": 1.6, "alpha": 1.0 if len(folds) == 1 else 0.6}
         else:
-            style |= {"linestyle": "", "marker": marker, "markeredgewidth": 0}
-            style |= {"markersize": 2 if len(maps) == 1 else 1.8, "alpha": 0.4, "rasterized": True}
-        lines += ax.plot(one.before, one.after, **{**style, **styles.curve})
-    artists["line"] += lines
-    known = [one for one in maps if one.scores is not None]
-    if histogram and known:
-        color = lines[0].get_color() if len(colors) == 1 else "0.4"
-        style = {"color": color, **(styles.histogram or {})}
-        artists["ax_hist"].append(draw.draw_scores(ax, *draw.scores_of(known), **style))
-    draw.square_axes(ax, maps[0].event)
-    ax.set_ylabel(ax.get_xlabel().replace("Predicted", "Recalibrated", 1))
+            look |= {"linestyle": "", "marker": marker, "markeredgewidth": 0, "alpha": 0.4}
+            look |= {"markersize": 2 if len(maps) == 1 else 1.8, "rasterized": True}
+        for fold in folds:
+            lines += ax.plot(fold.before, fold.after, **{**look, **style})
+            look["label"] = None  # one entry of the legend
+    return lines
 
 
-def _label(maps, names):
+def _by_name(maps):
+    names = dict.fromkeys(drawn.name for drawn in maps)
+    return {name: [drawn for drawn in maps if drawn.name == name] for name in names}
+
+
+def _label(folds, name):
     """Name and declared properties; for several folds, all that occur."""
-    name = names.get(maps[0].name, maps[0].name)
-    folds = f" ({len(maps)} folds)" if len(maps) > 1 else ""
-    words = " / ".join(dict.fromkeys(one.declared for one in maps))
-    return f"{name}{folds}\n{words}".strip("\n")
+    number = f" ({len(folds)} folds)" if len(folds) > 1 else ""
+    declared = " / ".join(dict.fromkeys(fold.declared for fold in folds))
+    return f"{name}{number}\n{declared}".strip("\n")

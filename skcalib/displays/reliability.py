@@ -1,14 +1,30 @@
-"""Reliability diagrams."""
+"""Reliability diagrams: the curves on the smoothers, their bands, and the figure.
+
+Each curve has the abscissae ``prob_pred`` and heights ``prob_true``, shape (m,); ``refit(labels)``,
+which applies the same rule to other labels (n, B) of the same forecasts and returns heights of
+shape (m, B); and ``confidence(confidence_level, n_resamples, rng)``, an interval for the true
+heights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
+from skcalib._util.formatting import nonnegative_text
+from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
+from skcalib._util.ties import merge_ties
 from skcalib._util.types import (
+    CV,
     ArrayLike,
     AxesLike,
     Bins,
@@ -17,25 +33,321 @@ from skcalib._util.types import (
     RandomState,
     ResponseMethod,
 )
-from skcalib._util.validation import check_indices, take_rows
+from skcalib._util.validation import check_count, check_indices, look_up, take_rows
+from skcalib.data.clusters import (
+    effective_size,
+    effective_size_of_sums,
+    independent_size,
+    intraclass_correlation,
+    student_level,
+)
 from skcalib.data.labels import check_y
-from skcalib.data.notions import Multilabel, NotionLike
-from skcalib.data.problem import ForecastSummary, check_problem
-from skcalib.displays._constructors import Display
-from skcalib.displays._curves import (
-    ReliabilityCurve,
-    binary_problems,
-    check_options,
-    legend_label,
-    reliability_curves,
-    summarised_problems,
-    summary_of_event,
+from skcalib.data.notions import Multilabel, Notion, NotionLike, resolve_notion
+from skcalib.data.problem import ForecastSummary, check_problem, check_sketch
+from skcalib.displays import drawing as draw
+from skcalib.displays.display import Display, binary_problems, by_event, panel_events
+from skcalib.error_intervals.proper import estimate_proper_error
+from skcalib.errors.corp import (
+    BANDS,
+    IsotonicCurve,
+    check_resamples,
+    consistency_band,
+    spread,
 )
 from skcalib.estimators.classifiers import align_classes, classifier_proba, name_with_response
+from skcalib.risk_models.summary import summary_of_problem
+from skcalib.smoothers import (
+    SMOOTHERS,
+    DirichletKernel,
+    IsotonicSmoother,
+    QuantileBins,
+    Smoother,
+    SplineSmoother,
+    UniformBins,
+)
+from skcalib.smoothers.partition import PartitionSmoother
+from skcalib.smoothers.spline import SplineCurve
+from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval
 
 if TYPE_CHECKING:
     from skcalib.risk_models.summary import CalibrationSummary
-    from skcalib.smoothers import Smoother
+
+__all__ = ["ReliabilityCurve", "ReliabilityDisplay"]
+
+DEFAULT_BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve(Record):
+    """The curve of one binary event.
+
+    ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
+    ``low`` and ``high`` are None without a band; ``error`` is None where it has no estimate (one
+    sample) or no legend. ``joined`` is True if the curve is defined between its points.
+    """
+
+    event: str
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
+    joined: bool
+    scores: np.ndarray
+    weight: np.ndarray
+    error: MeanInterval | None
+
+    _rows = ("prob_pred", "prob_true", "low", "high")
+    _beside = ("event", "error")
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Validated options of the constructors, with names resolved to objects."""
+
+    smoother: Smoother
+    notion: Notion
+    band: str | None
+    confidence_level: float
+    n_resamples: int
+
+
+def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
+    """Arguments of `ReliabilityDisplay` -> `CurveOptions`."""
+    check_count(n_resamples, "n_resamples")
+    size = DEFAULT_BINS if n_bins is None else n_bins
+    edges = not np.isscalar(size)  # which leave nothing to the strategy
+
+    of_equal_mass = partial(UniformBins if edges else QuantileBins, size)
+    binned = {
+        "quantile": of_equal_mass,
+        "uniform": partial(UniformBins, size),
+        "binning": of_equal_mass,
+    }
+    options = {**binned, "kernel": partial(DirichletKernel, "risk", "loss")}
+    smoother = look_up(strategy, {**SMOOTHERS, **options}, "strategy", kind=Smoother)
+    if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
+        raise ValueError(
+            f"n_bins={shown(n_bins)} is for strategy='quantile' or 'uniform', but strategy is "
+            f"{shown(strategy)}: choose one of these two, or leave n_bins out."
+        )
+    notion = resolve_notion(notion)
+    if isinstance(band, str) and band == "auto":
+        band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
+    if band is not None and not (isinstance(band, str) and band in BANDS):
+        raise ValueError(
+            f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
+            f"{did_you_mean(band, ('auto', *BANDS))}"
+        )
+    if band is not None:
+        check_resamples(n_resamples, confidence_level)
+    return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
+
+
+def reliability_curves(events, options, rng, *, errors=True):
+    """One `ReliabilityCurve` for each event and its `Problem`; `errors` are for a legend."""
+    return [_one_curve(event, problem, options, rng, errors) for event, problem in events]
+
+
+def _one_curve(event, problem, options, rng, errors):
+    curve = make_curve(options.smoother, problem)
+    level = options.confidence_level
+    low = high = error = None
+    if options.band == "consistency":
+        low, high = consistency_band(curve, problem, level, options.n_resamples, rng)
+    elif options.band == "confidence":
+        low, high = curve.confidence(level, options.n_resamples, rng)
+    if errors and problem.n_samples > 1:  # one sample has no held-out estimate
+        error = estimate_proper_error(
+            problem, loss="brier", notion="canonical", confidence_level=level
+        ).interval
+    return ReliabilityCurve(
+        event=event,
+        prob_pred=curve.prob_pred,
+        prob_true=curve.prob_true,
+        low=low,
+        high=high,
+        joined=curve.joined,
+        scores=problem.forecast[:, 1],
+        weight=problem.weight,
+        error=error,
+    )
+
+
+def legend_label(curves, name):
+    """Name and `proper_calibration_error`, with its interval, or with its spread over folds."""
+    errors = [curve.error for curve in curves if curve.error is not None]
+    lines = ["Calibration curve" if name is None else str(name)]
+    if errors:
+        notion = " of the top label" if curves[0].event == "top label" else ""
+        lines.append(f"Brier calibration error{notion}")
+    if len(errors) == 1:
+        lines.append(nonnegative_text(errors[0]))
+    elif errors:
+        estimates = [error.estimate for error in errors]
+        mean, spread_of_folds = float(np.mean(estimates)), float(np.std(estimates))
+        text = "none detected" if float(f"{mean:.3f}") < 0 else f"{mean:z.3f}"
+        lines.append(f"{text} (mean of {len(errors)} folds, sd {spread_of_folds:.3f})")
+    return "\n".join(lines)
+
+
+def summary_of_event(events, confidence_level):
+    """The `CalibrationSummary` of the only event, which must be a class."""
+    (name, problem), *others = events
+    if others or name == "top label":
+        events_text = f"{len(events)} events" if others else "the top label"
+        raise ValueError(
+            f"summary=True is for the event of two classes, but the diagram shows {events_text}: "
+            "pass one class against the rest, (y_true == c, y_proba[:, c]), or leave out summary."
+        )
+    return summary_of_problem(problem, confidence_level)
+
+
+# --- Kinds of calibration curve on the smoothers --------------------------------------------------
+
+
+_GROUPS = 1000  # of neighbouring scores, for the many fits of a consistency band
+
+
+def make_curve(smoother, problem):
+    """The kind of curve for the smoother; the isotonic curve is that of CORP (D21)."""
+    if isinstance(smoother, IsotonicSmoother):
+        return IsotonicCurve.of(problem)
+    if isinstance(smoother, PartitionSmoother):
+        return BinnedCurve(smoother, problem)
+    if isinstance(smoother, SplineSmoother):
+        return SplinedCurve(smoother, problem)
+    if problem.square is not None:
+        raise ValueError(
+            f"{smoother!r} needs the samples, not a sketch: use strategy='isotonic', 'smooth', "
+            "'quantile' or 'uniform'."
+        )
+    return SmoothCurve(smoother, problem)
+
+
+def score_grid(score):
+    """Scores at which a smooth curve is drawn: some observed scores, and some between them."""
+    score = np.unique(merge_ties(score))
+    grid = np.concatenate([score[spread(score)], np.linspace(score[0], score[-1], 101)])
+    return np.unique(merge_ties(grid))
+
+
+class BinnedCurve:
+    """Mean label against mean forecast, cell by cell."""
+
+    joined = False
+
+    def __init__(self, smoother, problem):
+        self._bins = clone(smoother).fit_rows(
+            problem.forecast, problem.target, problem.weight, problem.count
+        )
+        self._problem = problem
+        prob_pred = self._bins.cell_means(problem.forecast)[:, 1]
+        self._order = np.argsort(prob_pred)
+        self.prob_pred = prob_pred[self._order]
+        self.prob_true = self._bins.cell_means()[self._order, 1]
+
+    def refit(self, labels):
+        return self._bins.cell_means(labels)[self._order]
+
+    def confidence(self, confidence_level, n_resamples, rng):
+        cells, problem = self._bins.cells_, self._problem
+        if problem.cluster is not None:
+            bins = [problem.take(np.flatnonzero(cells == j)) for j in self._order]
+            rates = [
+                rate_interval(
+                    bin_.target[:, 1], bin_.weight, confidence_level, cluster=bin_.cluster
+                )
+                for bin_ in bins
+            ]
+            return np.array([rate.low for rate in rates]), np.array([rate.high for rate in rates])
+        square_mass = np.bincount(cells, problem.squares)
+        size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
+        return clopper_pearson(self.prob_true, size, confidence_level)
+
+
+class SmoothCurve:
+    """A linear smoother (kernel, nearest neighbours) on a grid of scores."""
+
+    joined = True
+
+    def __init__(self, smoother, problem):
+        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        self._cluster = problem.cluster
+        self.prob_pred = score_grid(problem.forecast[:, 1])
+        self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
+        self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
+
+    def refit(self, labels):
+        return self._apply(labels.astype(np.float64))
+
+    def confidence(self, confidence_level, n_resamples, rng):
+        # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
+        # sum of the squared weights, which is the inverse of the effective size. Signs of clusters
+        # give that of perfectly dependent samples of a cluster.
+        signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
+        inverse = np.mean(self._apply(signs) ** 2, axis=1)
+        if self._cluster is not None:
+            fitted = np.interp(self._fitted.forecast_[:, 1], self.prob_pred, self.prob_true)
+            common = intraclass_correlation(
+                self._fitted.target_[:, 1] - fitted,
+                np.sqrt(fitted * (1 - fitted)),
+                self._fitted.weight_,
+                self._cluster,
+            )
+            together = np.mean(self._apply(signs[self._cluster]) ** 2, axis=1)
+            inverse = inverse + common * np.maximum(together - inverse, 0.0)
+            units = independent_size(self._fitted.weight_, cluster=self._cluster)
+            confidence_level = student_level(confidence_level, units)
+        size = 1 / inverse
+        return clopper_pearson(self.prob_true, np.maximum(size, 1), confidence_level)
+
+    def _apply(self, values):
+        again = clone(self._fitted)
+        if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
+            again.set_params(bandwidth=self._fitted.bandwidth_)
+        again.fit(self._fitted.forecast_, values, self._fitted.weight_)
+        return again.predict(self._grid)
+
+
+class SplinedCurve:
+    """Logistic regression on a spline of the logit, with a band by the delta method."""
+
+    joined = True
+
+    def __init__(self, smoother, problem):
+        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        self._size = effective_size(problem.weight, problem.square)
+        score, label, weight = self._fitted.forecast_[:, 1], problem.target[:, 1], problem.weight
+        self._curve, self._units = self._fit(score, label, weight), np.inf
+        if problem.cluster is not None:
+            self._curve.allow_for_clusters(score, label, weight, problem.cluster)
+            self._units = independent_size(problem.weight, cluster=problem.cluster)
+        self.prob_pred = score_grid(problem.forecast[:, 1])
+        self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
+        self.prob_true = self._curve(self._grid)[:, 1]
+
+    def refit(self, labels):
+        score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
+        distinct, group = np.unique(score, return_inverse=True)
+        if len(distinct) > _GROUPS:  # average neighbouring scores: the curve hardly changes
+            group = group * _GROUPS // len(distinct)
+        mass = np.bincount(group, weight)
+        score = np.bincount(group, weight * score) / mass
+        means = (np.bincount(group, weight * label) / mass for label in labels.T)
+        curves = [self._fit(score, mean, mass)(self._grid)[:, 1] for mean in means]
+        return np.stack(curves, axis=1)
+
+    def confidence(self, confidence_level, n_resamples, rng):
+        if np.isfinite(self._units):
+            confidence_level = student_level(confidence_level, self._units)
+        return self._curve.interval(self._grid, confidence_level)
+
+    def _fit(self, score, label, weight):
+        """A curve whose weights sum to the effective number of samples."""
+        return SplineCurve(self._fitted.n_knots).fit(score, label, weight, size=self._size)
+
+
+# --- The diagram ----------------------------------------------------------------------------------
 
 
 class ReliabilityDisplay(Display):
@@ -142,11 +454,6 @@ class ReliabilityDisplay(Display):
         0.004 [0.001, 0.009]
     """
 
-    _constructors: ClassVar = {
-        "from_estimator": {"labels"},
-        "from_sketch": {"notion", "sample_weight", "labels", "pos_label", "groups"},
-    }
-
     def __init__(
         self,
         curves: list[ReliabilityCurve],
@@ -231,23 +538,142 @@ class ReliabilityDisplay(Display):
             n_bins = 5 if n_bins is None and strategy in ("uniform", "quantile") else n_bins
             plot_params = {"histogram": False, "scale": "linear"} | plot_params
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
-        if isinstance(y_true, ForecastSummary):
-            events = summarised_problems(y_true, options.notion)
-        else:
-            rest = sample_weight, labels, pos_label, groups
-            problem = check_problem(y_true, y_proba, options.notion, *rest, incomplete=True)
-            events = binary_problems(problem, pos_label, options.notion)
-        found = summary_of_event(events, confidence_level) if summary else None
-        display = cls._of(events, options, name, random_state, errors=not simple, summary=found)
+        events = panel_events(
+            y_true,
+            y_proba,
+            options.notion,
+            sample_weight=sample_weight,
+            labels=labels,
+            pos_label=pos_label,
+            groups=groups,
+        )
+        rng = check_random_state(random_state)
+        display = cls(
+            reliability_curves(events, options, rng, errors=not simple),
+            name=name,
+            confidence_level=confidence_level,
+            band=options.band,
+            summary=summary_of_event(events, confidence_level) if summary else None,
+        )
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
-    def _of(cls, events, options, name, random_state, *, errors=True, summary=None):
-        """The display of binary events, not yet drawn."""
-        rng = check_random_state(random_state)
-        curves = reliability_curves(events, options, rng, errors=errors)
-        how = {"confidence_level": options.confidence_level, "band": options.band}
-        return cls(curves, name=name, summary=summary, **how)
+    @checks_parameters
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        cv: CV = None,
+        response_method: ResponseMethod = "auto",
+        style: Literal["full", "simple"] = "full",
+        strategy: Literal["auto", "isotonic", "quantile", "uniform", "kernel", "smooth"]
+        | Smoother = "auto",
+        n_bins: Bins | None = None,
+        notion: NotionLike = "auto",
+        band: Literal["auto", "consistency", "confidence"] | None = "auto",
+        summary: bool = False,
+        confidence_level: float = 0.95,
+        n_resamples: int = 500,
+        random_state: RandomState = 0,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Label = None,
+        groups: ArrayLike | None = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Reliability diagram of a classifier on held-out data.
+
+        Parameters
+        ----------
+        style, strategy, n_bins, notion, band, summary, confidence_level, n_resamples
+            As in `from_predictions`.
+        random_state, pos_label, ax, **plot_params
+            As in `from_predictions`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; with `cv` they are also passed to the classifier.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`, and for an estimator that is not a classifier.
+        NotFittedError
+            For a classifier that is not fitted, without `cv`.
+        """
+        return super().from_estimator(
+            estimator,
+            X,
+            y,
+            cv=cv,
+            response_method=response_method,
+            style=style,
+            strategy=strategy,
+            n_bins=n_bins,
+            notion=notion,
+            band=band,
+            summary=summary,
+            confidence_level=confidence_level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            groups=groups,
+            name=name,
+            ax=ax,
+            **plot_params,
+        )
+
+    @classmethod
+    @checks_parameters
+    def from_sketch(
+        cls,
+        sketch: ForecastSummary,
+        *,
+        style: Literal["full", "simple"] = "full",
+        strategy: Literal["auto", "isotonic", "quantile", "uniform", "kernel", "smooth"]
+        | Smoother = "auto",
+        n_bins: Bins | None = None,
+        band: Literal["auto", "consistency", "confidence"] | None = "auto",
+        summary: bool = False,
+        confidence_level: float = 0.95,
+        n_resamples: int = 500,
+        random_state: RandomState = 0,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Reliability diagram of a sketch, without the samples.
+
+        Parameters
+        ----------
+        style, strategy, n_bins, band, summary, confidence_level, n_resamples
+            As in `from_predictions`.
+        random_state, name, ax, **plot_params
+            As in `from_predictions`.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`, for anything but a sketch, and a curve that needs the samples.
+        """
+        check_sketch(sketch)
+        return cls.from_predictions(
+            sketch,
+            None,
+            style=style,
+            strategy=strategy,
+            n_bins=n_bins,
+            band=band,
+            summary=summary,
+            confidence_level=confidence_level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+            name=name,
+            ax=ax,
+            **plot_params,
+        )
 
     @classmethod
     @checks_parameters
@@ -339,9 +765,14 @@ class ReliabilityDisplay(Display):
                 )
             proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
             proba, classes = align_classes(proba, estimator.classes_, y[test])
-            weight = take_rows(sample_weight, test)
-            cluster = take_rows(groups, test)
-            problem = check_problem(y[test], proba, None, weight, classes, pos_label, cluster)
+            problem = check_problem(
+                y[test],
+                proba,
+                sample_weight=take_rows(sample_weight, test),
+                labels=classes,
+                pos_label=pos_label,
+                groups=take_rows(groups, test),
+            )
             events = binary_problems(problem, pos_label, options.notion)
             curves += reliability_curves(events, options, rng)
         if name is None:
@@ -365,33 +796,70 @@ class ReliabilityDisplay(Display):
         **kwargs: Any,
     ) -> Self:
         """Draw the diagram."""
-        from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
-
-        panels = {}
-        for curve in self.curves:
-            panels.setdefault(curve.event, []).append(curve)
+        panels = by_event(self.curves)
         style = draw.line_style(kwargs, curve_kwargs)
+        ref_style = draw.without_aliases(ref_line_kwargs)
         axes = draw.panel_axes(ax, len(panels), histogram=histogram)
-        artists = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
+        artists: dict[str, list] = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
         if self.summary is not None:
-            self.table_ = draw.draw_table(axes[0], self.summary.lines(), widen=ax is None)
+            self.table_ = _draw_table(axes[0], self.summary.lines(), widen=ax is None)
         rows = [draw.scores_of(curves) for curves in panels.values()]
         draw.scale_panels(axes, rows, scale)
-        styles = draw.Styles(style, band_kwargs, hist_kwargs, ref_line_kwargs)
-        band = f"{self.confidence_level * 100:g} % {self.band} band"
         for panel, (event, curves), row in zip(axes, panels.items(), rows, strict=True):
-            draw.draw_panel(
-                panel,
-                curves,
-                row,
-                artists,
-                event=event,
-                label=legend_label(curves, self.name if name is None else name),
-                band=band,
-                styles=styles,
-                ref_line=ref_line,
-                histogram=histogram,
-            )
+            number, color = draw.next_number(panel), style.get("color") or draw.next_color(panel)
+            if ref_line:
+                artists["ref_line"].append(draw.draw_reference(panel, draw.REFERENCE, **ref_style))
+            # The folds of a cross-validation share a colour and one entry of the legend.
+            shared = {"color": color, "alpha": 1.0 if len(curves) == 1 else 0.6}
+            label = legend_label(curves, self.name if name is None else name)
+            for curve in curves:
+                line = _draw_curve(panel, curve, number, {**shared, "label": label, **style})
+                artists["line"].append(line)
+                label = None
+                if curve.low is not None:
+                    band_style = {"color": color, "zorder": 2, **(band_kwargs or {})}
+                    artists["band"].append(self._draw_band(panel, curve, band_style))
+            if histogram:
+                hist_style = {"color": color, **(hist_kwargs or {})}
+                artists["ax_hist"].append(draw.draw_scores(panel, *row, **hist_style))
+            draw.square_axes(panel, event)
         if legend:
             draw.draw_legends(axes)
         return draw.keep(self, artists | {"ax": axes})
+
+    def _draw_band(self, ax, curve, style):
+        """Area where the curve is joined, bars where it is a set of bins."""
+        text = f"{self.confidence_level * 100:g} % {self.band} band"
+        text = None if text in ax.get_legend_handles_labels()[1] else text
+        limits = np.clip([curve.low, curve.high], *ax.get_ylim())
+        if curve.joined and len(curve.prob_pred) > 1:
+            return ax.fill_between(
+                curve.prob_pred, *limits, **{"alpha": 0.22, "linewidth": 0, "label": text, **style}
+            )
+        return ax.vlines(
+            curve.prob_pred, *limits, **{"alpha": 0.3, "linewidth": 5, "label": text, **style}
+        )
+
+
+def _draw_curve(ax, curve, number, style):
+    """Curve; points are marked where there are few."""
+    numbered, marker = draw.numbered(number)
+    numbered |= {"linewidth": 1.6, "zorder": 3}
+    if len(curve.prob_pred) <= draw.FEW:
+        numbered |= {"marker": marker, "markersize": 4}
+    height = np.clip(curve.prob_true, *ax.get_ylim())  # 0 and 1 lie beyond a logit axis
+    return ax.plot(curve.prob_pred, height, **{**numbered, **style})[0]
+
+
+def _draw_table(ax, rows, *, widen):
+    """Names and numbers to the right of the axes, in a figure that is widened to hold them."""
+    style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+    left, points, cells = 14, 72 / ax.figure.dpi, []
+    for column in zip(*rows, strict=True):
+        for k, text in enumerate(column):
+            cells.append(ax.annotate(text, (1, 1), (left, -12 * k), fontsize="small", **style))
+        width = max(cell.get_window_extent().width for cell in cells[-len(column) :])
+        left += width * points + 14
+    if widen:
+        ax.figure.set_figwidth(ax.figure.get_figwidth() + left / 72 + 0.5)
+    return cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -85,11 +85,15 @@ def estimate_proper_error(
 ) -> ProperEstimate:
     """`Problem` -> `ProperEstimate` of one loss."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    smoother, method = resolve_estimate(smoother, method, score)
+    smoother, chosen = resolve_estimate(smoother, method, score)
     problem.require_order(notion, score)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
     return estimate_of_solved(
-        solved, loss=score, notion=notion, method=method, confidence_level=confidence_level
+        solved,
+        loss=score,
+        notion=notion,
+        method=cast("Method", chosen),
+        confidence_level=confidence_level,
     )
 
 
@@ -372,7 +376,8 @@ def _largest_saving(score, solved, confidence_level):
         mass, square = (np.vstack([np.zeros(2), sums[end]]) for sums in (mass, square))
         estimates.append(np.append(0.0, saved) / shares.total)
         reaches.append(shares.reach(mass, square, difference, np.array(sizes)[:, None])[1])
-    return float(np.max(np.add.outer(*estimates) + np.sqrt(np.add.outer(*reaches))))
+    sums = np.add.outer(estimates[0], estimates[1])
+    return float(np.max(sums + np.sqrt(np.add.outer(reaches[0], reaches[1]))))
 
 
 class _Shares:

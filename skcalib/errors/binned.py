@@ -745,8 +745,14 @@ def simplex_calibration_error(
     cells = look_up(bins, BINS, "bins", kind=PartitionSmoother)
     # Cells of the library do not depend on the labels, so the target need not exist.
     without_labels = type(cells) in (MedianCells, UniformBins)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem = check_problem(y_true, y_proba, copy=not without_labels, **columns)
+    problem = check_problem(
+        y_true,
+        y_proba,
+        copy=not without_labels,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
     cells = cells_for(problem, bins)
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
         distance = look_up(distance, DISTANCES, "distance", kind=Divergence)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -201,14 +201,16 @@ def corp_decomposition(
     (0.012, 0.094)
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    events = named_events(y_true, y_proba, notion, **columns)
+    events = named_events(
+        y_true, y_proba, notion, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
     tasks = ((score, event, problem) for event, problem in events)
     decompositions = run_each(_decompose_event, tasks, n_jobs=n_jobs)
     terms, curves = zip(*decompositions, strict=True)
     terms = np.array(terms).T
     totals = terms.mean(axis=1) if notion.reduce == "mean" else terms.sum(axis=1)
-    return CorpDecomposition(*totals.tolist(), *terms, tuple(curves))
+    numbers: list[Any] = [*totals.tolist(), *terms, tuple(curves)]
+    return CorpDecomposition(*numbers)
 
 
 def _decompose_event(score, event, problem):
@@ -370,8 +372,15 @@ def corp_bands(
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    events = named_events(y_true, y_proba, notion, groups=groups, **columns)
+    events = named_events(
+        y_true,
+        y_proba,
+        notion,
+        groups=groups,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
     rng, bands = check_random_state(random_state), []
     for event, problem in events:
         curve = IsotonicCurve.of(problem)
@@ -454,7 +463,11 @@ def corp_test(
     score, notion = resolve_loss(loss), resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    columns: dict[str, Any] = {
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
     if isinstance(y_true, ForecastSummary):
         events = named_events(y_true, y_proba, notion, **columns)
         return _test_of_summary(events, score, n_resamples, rng)

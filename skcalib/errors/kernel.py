@@ -149,8 +149,15 @@ def kernel_calibration_error(
     0.00214
     """
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
+    problem = check_problem(
+        y_true,
+        y_proba,
+        notion,
+        incomplete=True,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
     chosen = resolve_kernel(kernel)
 
     def error(problem, notion):
@@ -586,8 +593,9 @@ def unconditional_mean_embedding_error(
     0.0010
     """
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem = check_problem(y_true, y_proba, **columns)
+    problem = check_problem(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
+    )
     problem.require_order(notion)
     points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
     component = check_components(location_labels, problem, notion, points)
@@ -655,7 +663,7 @@ class Embedding:
         """Features of some of the samples, with their targets."""
         forecast = self.forecast[rows]
         residual = self.weight[rows, None] * (target - forecast)
-        features = 0.0
+        features: Any = 0.0
         for scalar, matrix in self.terms:
             left = residual @ matrix
             left = left[:, None, :] if self.component is None else left[:, self.component, None]

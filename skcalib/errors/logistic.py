@@ -139,8 +139,15 @@ def calibration_intercept_slope(
     >>> round(slope.estimate, 2), round(slope.low, 2), round(slope.high, 2)
     (0.6, 0.55, 0.65)
     """
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem, _ = only_problem(y_true, y_proba, Auto(), groups=groups, **columns)
+    problem, _ = only_problem(
+        y_true,
+        y_proba,
+        Auto(),
+        groups=groups,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
     problem, log_odds = uncertain_logits(problem)
     _need_a_maximum(log_odds, problem.target[:, 1])
     ones, scale = np.ones(len(log_odds)), float(np.sqrt(weighted_mean(log_odds**2, problem.weight)))
@@ -306,8 +313,15 @@ def integrated_calibration_index(
         solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
         return index_of_solved(solved, notion, quantile)
 
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    return over_problems(y_true, y_proba, notion, index, **columns)
+    return over_problems(
+        y_true,
+        y_proba,
+        notion,
+        index,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
 
 
 def index_of_solved(

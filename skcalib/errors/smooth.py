@@ -270,7 +270,7 @@ def kde_calibration_error(
             "calibration_error for the largest gap of bins."
         )
     by_scott = isinstance(bandwidth, str) and bandwidth == "scott"
-    if not (by_scott or (is_finite(bandwidth) and 0 < bandwidth <= _WIDEST)):
+    if not (by_scott or (is_finite(bandwidth) and 0 < float(bandwidth) <= _WIDEST)):
         raise ValueError(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )

@@ -521,7 +521,10 @@ def propose_pairs(equal, candidates, rows, least, rng):
     cuts = score_cuts(equal)
     ranges = score[:, None] > cuts
     ranges = ranges - np.average(ranges, axis=0, weights=weight) if len(cuts) else ranges * 1.0
-    residual = _without_main_effects(groups, equal.residual[here], weight)
+    # Residuals after a ridge regression on the one-feature groups.
+    gram, residual = groups.T @ (weight[:, None] * groups), equal.residual[here]
+    gram[np.diag_indices_from(gram)] += _RIDGE * max(np.trace(gram) / len(gram), 1e-300)
+    residual = residual - groups @ np.linalg.solve(gram, groups.T @ (weight * residual))
     pull = (weight * residual)[:, None]
     noise = (weight**2 * equal.variance[here])[:, None]
     both = np.hstack([groups, ranges])
@@ -563,13 +566,6 @@ def score_cuts(equal):
         if equal.score.min() <= cut < equal.score.max():
             cuts.add(cut)
     return np.array(sorted(cuts))
-
-
-def _without_main_effects(groups, residual, weight):
-    """Residuals after a ridge regression on the one-feature groups."""
-    gram = groups.T @ (weight[:, None] * groups)
-    gram[np.diag_indices_from(gram)] += _RIDGE * max(np.trace(gram) / len(gram), 1e-300)
-    return residual - groups @ np.linalg.solve(gram, groups.T @ (weight * residual))
 
 
 def _best_quadrant(equal, member, first, second, cut, least):

@@ -273,7 +273,12 @@ def _equality_test(problems, n_resamples, rng):
         law = "random signs of clusters"
 
         def draw(size):
-            return weigh(np.sqrt(equal.inflation) * _signed_sums(sums, size, rng))
+            """Statistics of the sums of clusters, each with a random sign."""
+            totals = []
+            for start in range(0, size, max(1, _BLOCK // len(sums))):
+                n_drawn = min(max(1, _BLOCK // len(sums)), size - start)
+                totals.append(rng.choice([-1.0, 1.0], size=(n_drawn, len(sums))) @ sums)
+            return weigh(np.sqrt(equal.inflation) * np.concatenate(totals))
 
         pvalue, _ = drawn_pvalue(draw, statistic, n_resamples, size=sums.size)
     return CurveEqualityTest(
@@ -307,16 +312,6 @@ class _Standardised:
         z = solve_triangular(self.root, np.atleast_2d(independent).T, lower=True)
         statistics = self.share @ z**2
         return statistics if np.ndim(sums) > 1 else statistics[0]
-
-
-def _signed_sums(sums, n_resamples, rng):
-    """Totals (R, J) of the sums of clusters (G, J), each with a random sign."""
-    together = max(1, _BLOCK // len(sums))
-    parts = []
-    for start in range(0, n_resamples, together):
-        size = min(together, n_resamples - start), len(sums)
-        parts.append(rng.choice([-1.0, 1.0], size=size) @ sums)
-    return np.concatenate(parts)
 
 
 def _pooled(problems):

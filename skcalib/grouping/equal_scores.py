@@ -177,16 +177,16 @@ def monotone_curve(score, hit, weight, folds=None, cluster=None):
     forecast, target = np.column_stack([1 - score, score]), np.column_stack([1 - hit, hit])
     smoother = IsotonicSmoother()
     if folds is not None:
-
-        def fit(*rows):
-            return IsotonicSmoother().fit(*rows).predict
-
-        curve = cross_predict(forecast, target, weight, fit, folds)
+        curve = cross_predict(forecast, target, weight, _fit_isotonic, folds)
     elif cluster is not None:
         curve = smooth_other_clusters(smoother, forecast, target, weight, cluster)
     else:
         curve = smoother.fit(forecast, target, weight).smooth_held_out()
     return curve[:, 1]
+
+
+def _fit_isotonic(forecast, target, weight):
+    return IsotonicSmoother().fit(forecast, target, weight).predict
 
 
 def parametric_curve(score, hit, weight, square=None, cluster=None):

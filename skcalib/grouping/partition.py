@@ -280,9 +280,9 @@ def cut_level_sets(
     ]
     cuts = iter(
         Parallel()(
-            delayed(partitioner.cut)(prepared, target, weight, *rows, partitioner.seed())
-            for rows in levels
-            if min(map(len, rows)) > 0
+            delayed(partitioner.cut)(prepared, target, weight, fitting, testing, partitioner.seed())
+            for fitting, testing in levels
+            if len(fitting) and len(testing)
         )
     )
     for fitting, testing in levels:

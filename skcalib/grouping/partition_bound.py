@@ -160,10 +160,10 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
 
 def held_out_curve(problem, smoother):
     """The curve at each sample without its own label, or without those of its cluster."""
-    rows = problem.forecast, problem.target, problem.weight
+    forecast, target, weight = problem.forecast, problem.target, problem.weight
     if problem.cluster is None:
-        return clone(smoother).fit(*rows).smooth_held_out()
-    return smooth_other_clusters(smoother, *rows, problem.cluster)
+        return clone(smoother).fit(forecast, target, weight).smooth_held_out()
+    return smooth_other_clusters(smoother, forecast, target, weight, problem.cluster)
 
 
 def _measure(problem, score, bins, measured, cut, curve, options, rng):

@@ -219,7 +219,7 @@ class _Ranks:
 
     def __call__(self, forecast):
         columns = zip(self._places(forecast).T, self.scores, strict=True)
-        scores = [np.interp(column, *known) for column, known in columns]
+        scores = [np.interp(column, values, score) for column, (values, score) in columns]
         return softmax(np.column_stack(scores), axis=1)
 
     def _places(self, forecast):

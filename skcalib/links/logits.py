@@ -37,7 +37,7 @@ _LEAST_STEP, _MOST_STEP = 0.9e-4, 0.01  # few votes say little about smaller pro
 _MOST_PARTS, _OFF = 6, 1e-3  # of the least difference; distance from a multiple, in steps
 
 
-def detection_limit(forecast):
+def detection_limit(forecast: np.ndarray) -> float:
     r"""Least probability that forecasts distinguish from 0; smaller ones, and 0, count as this one.
 
     Where forecasts hold exact zeros, it is half of the smallest positive one. Where they hold none,
@@ -92,7 +92,7 @@ class LogRows:
         return log_forecast(self.forecast.min(axis=axis), self.limit)
 
 
-def log_forecast(forecast, limit):
+def log_forecast(forecast: np.ndarray, limit: float) -> np.ndarray:
     r"""Logarithms z of forecasts, as links take them; those below `limit` count as `limit`.
 
     They increase with the forecast, also from exactly 0 on. Below the smallest normal number of

@@ -26,7 +26,7 @@ The steps themselves are `AverageWithout` for averaged maps and `AffineFit` for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +61,15 @@ class Minimum(NamedTuple):
         return self.parameters + self.step
 
 
-def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_values=np.inf):
+def minimise_convex(
+    value: Callable[[np.ndarray], tuple[float, Any]],
+    slopes: Callable[[np.ndarray, Any], tuple[np.ndarray, np.ndarray]],
+    start: np.ndarray,
+    *,
+    known: Any = None,
+    tolerance: float = 1e-9,
+    max_values: float = np.inf,
+) -> Minimum:
     """Newton's method with backtracking for a smooth, strictly convex function.
 
     For few parameters and a cheap Hessian. Newton's method needs six passes over the data. A
@@ -74,9 +82,8 @@ def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_val
     that are not in memory.
     """
     parameters, n_values = start, int(known is None)
-    if known is None:
-        known = (*value(start), None, None)
-    current, state, gradient, hessian = known
+    evaluated: Any = (*value(start), None, None) if known is None else known
+    current, state, gradient, hessian = evaluated
     for n_iter in range(_MOST_STEPS):
         if gradient is None:
             gradient, hessian = slopes(parameters, state)
@@ -100,7 +107,7 @@ def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_val
     return Minimum(parameters, _MOST_STEPS, False, current, state, slopes(parameters, state)[1])
 
 
-def solve_step(hessian, gradient):
+def solve_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The Newton step; the shortest one where rounding leaves the Hessian singular."""
     try:
         return np.linalg.solve(hessian, gradient)
@@ -119,7 +126,16 @@ def row_blocks(logits: np.ndarray, width: int | None = None) -> Iterator[slice]:
     return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 
-def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=None, tolerance=1e-9):
+def logistic_regression(
+    design: np.ndarray,
+    offset: np.ndarray | float,
+    label: np.ndarray,
+    weight: np.ndarray,
+    *,
+    penalty: np.ndarray | float = 0.0,
+    start: np.ndarray | None = None,
+    tolerance: float = 1e-9,
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Penalised maximum likelihood in :math:`logit P(Y = 1) = o + X \theta`.
 
     Minimises :math:`\sum_i w_i (\log(1 + e^{\eta_i}) - y_i \eta_i) + \theta^T P \theta / 2`, with
@@ -136,7 +152,13 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
     return minimum.refined, minimum.hessian
 
 
-def logistic_loss(features, label, weight, offset=0.0, prior=0.0):
+def logistic_loss(
+    features: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    offset: np.ndarray | float = 0.0,
+    prior: np.ndarray | float = 0.0,
+) -> tuple[Callable, Callable]:
     """Log loss of an offset plus a combination of features (P, n), and its slopes.
 
     `prior` is the precision of a normal prior of the coefficients around 0.

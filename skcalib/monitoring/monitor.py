@@ -86,8 +86,7 @@ class Window(Record):
 
 
 def _columns_of(windows):
-    names = ("first", "last", "weight", "mean_predicted", "observed")
-    columns = {name: [getattr(window, name) for window in windows] for name in names}
+    columns = {name: [getattr(window, name) for window in windows] for name in _WINDOW_FORM}
     return {**columns, "difference": [window.difference() for window in windows]}
 
 
@@ -192,6 +191,11 @@ class Alarm(Record):
 
 _FEWEST = 20  # samples whose means are told
 _NUMBERS = {"low": float, "high": float, "difference": float}
+#: Fields of a window in JSON.
+_WINDOW_FORM = {
+    **dict.fromkeys(("first", "last"), int),
+    **dict.fromkeys(("weight", "mean_predicted", "observed"), float),
+}
 #: Fields of an alarm in JSON.
 _ALARM_FORM = {
     **dict.fromkeys(("at", "since", "n_groups", "before_first", "groups_first"), int),
@@ -319,7 +323,7 @@ class CalibrationMonitor(StreamEstimator):
     _form = {  # noqa: RUF012
         "n_alarms": int,
         "alarms": [_ALARM_FORM],
-        "windows": [[float]],
+        "windows": [_WINDOW_FORM],
         "in_window": int,
         "same_until": int,
         "restarted": int,
@@ -501,8 +505,7 @@ class CalibrationMonitor(StreamEstimator):
             "n_alarms": self.n_alarms_,
             "alarms": [asdict(replace(alarm, log_statistic=0.0)) for alarm in self.alarms_],
             "windows": [
-                [window.first, window.last, window.weight, window.mean_predicted, window.observed]
-                for window in self.windows_
+                {name: getattr(window, name) for name in _WINDOW_FORM} for window in self.windows_
             ],
             "in_window": self._in_window,
             "same_until": self._same_until,
@@ -543,7 +546,8 @@ class CalibrationMonitor(StreamEstimator):
         for sketch in sketches:
             sketch._plan().refuse_other(self._sketch._plan())
         self.windows_ = [
-            Window(*record, sketch) for record, sketch in zip(windows, sketches, strict=False)
+            Window(**record, sketch=sketch)
+            for record, sketch in zip(windows, sketches, strict=False)
         ]
         require(all(window.weight > 0 for window in self.windows_), "the weight of a window")
         if self._in_window:

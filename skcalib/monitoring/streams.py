@@ -163,7 +163,8 @@ class ScoreAlternatives(Alternatives):
         self.lowest_cells = np.zeros_like(self.lowest_cells)
 
     def _steps(self, forecast, event):
-        features = self.features(forecast, *self._moments(forecast))
+        mean, spread = self._moments(forecast)
+        features = self.features(forecast, mean, spread)
         tilt = (features[:, :, None] * SIGNED).reshape(len(forecast), -1)
         steps = event[:, None] * tilt - np.log1p(forecast[:, None] * np.expm1(tilt))
         chance = np.where(event, forecast, 1 - forecast)  # of the label

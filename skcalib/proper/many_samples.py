@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -34,7 +34,7 @@ from skcalib.data.clusters import cluster_sums, effective_size, in_order
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.averaging import PRIOR, Model, ModelAverage, identity_model, tree_of
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.map_average import AveragedProblem, LossTerms
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
@@ -179,17 +179,13 @@ class OneStepProblem(AveragedProblem):
         logits = self.average.basis.part(block, model.groups).logits(model.theta)
         return softmax_parts(logits)[1]
 
-    def map_errors(self, score: ProperScore) -> np.ndarray:
-        """`errors` by the averaged maps alone (n,)."""
-        (log, gain, _), (log_step, step) = self.gains, self.steps
+    def map_terms(self, score: ProperScore) -> LossTerms:
+        """Terms of the averaged maps with the step; differences are those of the best map."""
+        (log, gain, square), (log_step, step) = self.gains, self.steps
         if isinstance(score, Brier):
-            return self.half * (self.changed * (gain + step))
-        return self.changed * (log + log_step)
-
-    def map_differences(self, score: ProperScore) -> np.ndarray:
-        """`differences` by the best of the maps alone (n,)."""
-        log, gain, square = self.gains
-        return self.half * (2 * gain - square) if isinstance(score, Brier) else log
+            errors = self.half * (self.changed * (gain + step))
+            return LossTerms(errors, self.half * (2 * gain - square))
+        return LossTerms(self.changed * (log + log_step), log)
 
 
 def _drawn(problem):
@@ -314,7 +310,7 @@ class StepSums:
     @classmethod
     def of(cls, problem: AveragedProblem) -> StepSums:
         """From one pass over the samples."""
-        average: PartAverage = problem.average
+        average: Any = problem.average
         basis, start = average.basis, average.start
         gains = np.empty((3, len(problem.weight)))
         totals, exact = np.zeros((3, len(basis.scale))), 0.0
@@ -330,7 +326,7 @@ class StepSums:
             scores = np.stack([residual, residual - change, p * centred(p, residual)])
             scores *= w
             totals += block.total(scores)
-        return cls(gains, *totals, exact)
+        return cls(gains, totals[0], totals[1], totals[2], exact)
 
 
 class StepScores:

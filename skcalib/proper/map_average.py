@@ -25,7 +25,7 @@ noise does not depend on a fit, or the evidence of the models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -160,10 +160,11 @@ class AveragedProblem:
     @cached_property
     def left_out(self) -> float:
         """Share of the squared error of several classes that no map or cell takes in."""
-        missing = 0.0 if self.tested is None else self.tested.missing(self)
-        if missing == 0:
+        tested = self.tested
+        missing = 0.0 if tested is None else tested.missing(self)
+        if tested is None or missing == 0:
             return 0.0
-        taken = self.share @ np.sum((self.tested.proba - self.forecast) ** 2, axis=1)
+        taken = self.share @ np.sum((tested.proba - self.forecast) ** 2, axis=1)
         return float(missing / (missing + taken))
 
     @property
@@ -211,31 +212,32 @@ class AveragedProblem:
 
     def errors(self, score: ProperScore) -> np.ndarray:
         """Terms whose mean is the error (n,)."""
-        errors = self.map_errors(score)
-        if self.extension is None or self.extension.share == 0:
-            return errors
-        return self._with_extension(errors, self._terms_of_extension.of(score).errors)
+        return self.terms(score).errors
 
     def differences(self, score: ProperScore) -> np.ndarray:
         """Paired differences of losses (n,)."""
-        differences = self.map_differences(score)
-        if self.extension is None or self.extension.share == 0:
-            return differences
-        return self._with_extension(differences, self._terms_of_extension.of(score).differences)
+        return self.terms(score).differences
 
-    def map_errors(self, score: ProperScore) -> np.ndarray:
-        """`errors` by the averaged maps alone (n,)."""
-        return self._terms_of_maps.of(score).errors
+    def map_terms(self, score: ProperScore) -> LossTerms:
+        """Terms by the averaged maps alone."""
+        return self._terms_of_maps.of(score)
 
-    def map_differences(self, score: ProperScore) -> np.ndarray:
-        """`differences` by the averaged maps alone (n,)."""
-        return self._terms_of_maps.of(score).differences
+    def terms(self, score: ProperScore) -> LossTerms:
+        """Terms of the averaged maps and, where these are finite, of the extension."""
+        of_maps, extension = self.map_terms(score), self.extension
+        if extension is None or extension.share == 0:
+            return of_maps
+        of_extension, share = self._terms_of_extension.of(score), extension.share
 
-    def _with_extension(self, of_maps, of_extension):
-        """Terms of the averaged maps and of the extension, with its weight, where finite."""
-        share, finite = self.extension.share, np.isfinite(of_maps)
-        return np.where(
-            finite, (1 - share) * np.where(finite, of_maps, 0.0) + share * of_extension, of_maps
+        def mixed(maps, extended):
+            finite = np.isfinite(maps)
+            return np.where(
+                finite, (1 - share) * np.where(finite, maps, 0.0) + share * extended, maps
+            )
+
+        return LossTerms(
+            mixed(of_maps.errors, of_extension.errors),
+            mixed(of_maps.differences, of_extension.differences),
         )
 
     @cached_property
@@ -473,7 +475,8 @@ class ScoreProjection:
         """Scores (m, J) of the residuals from p, and the traces (m,) of their variances there."""
         residual = self.problem.residual(rows, p)
         if p.shape[1] == 2:  # multiples of the directions of the second class
-            columns = block.top.T @ self.root
+            top: Any = block.top
+            columns = top.T @ self.root
             size = np.einsum("ij,ij->i", columns, columns)
             return residual[:, 1:] * columns, p[:, 0] * p[:, 1] * size
         return block.project(residual, self.root), block.leverage(p, self.root @ self.root.T)
@@ -605,6 +608,8 @@ def _products(left, right):
 
 class _Noise:
     """Noise of projections of the problems of a notion, which is added up over blocks of rows."""
+
+    _add_values: Callable[..., None]  # of the projections, beside their noise
 
     def __init__(self, projections: Sequence[Any], share: float) -> None:
         self._projections, self._share = projections, share

@@ -502,9 +502,18 @@ def proper_calibration_error(
         return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
 
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(y_true, y_proba, notion, error, soft=True, copy=copy, **columns)
+    return over_problems(
+        y_true,
+        y_proba,
+        notion,
+        error,
+        soft=True,
+        copy=copy,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
 
 
 @checks_parameters
@@ -569,9 +578,18 @@ def refinement_loss(
         return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(y_true, y_proba, notion, refinement, soft=True, copy=copy, **columns)
+    return over_problems(
+        y_true,
+        y_proba,
+        notion,
+        refinement,
+        soft=True,
+        copy=copy,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
 
 
 @checks_parameters
@@ -787,7 +805,11 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    columns: dict[str, Any] = {
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
     columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
     problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
     estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
@@ -873,10 +895,19 @@ def calibration_upper_bound(
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
     notion = resolve_notion(notion)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     # Scores and notions of others may write into the forecasts.
     copy = type(notion) is not Canonical or type(score) not in (Brier, LogLoss, Spherical)
-    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=copy, **columns)
+    return over_problems(
+        y_true,
+        y_proba,
+        notion,
+        bound,
+        soft=True,
+        copy=copy,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
 
 
 @checks_parameters

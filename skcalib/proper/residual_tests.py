@@ -883,7 +883,8 @@ class BrierDirections:
         self._code = cells.at(level) if level else np.zeros(len(problem.weight), dtype=int)
         self._maps, names = self._changed(), set(problem.average.directions.names)
         self.blocks = problem.average.directions.of(names - (CONFUSION if level else set()))
-        n_cells, whole, along, totals = max(cells.chains * level, 1), 0.0, 0.0, 0.0
+        n_cells, along, totals = max(cells.chains * level, 1), 0.0, 0.0
+        whole: Any = 0.0
         for rows, block in self.blocks:
             x, e, omega = self._values(rows, block)
             share, flat = problem.share[rows, None], x.reshape(-1, x.shape[2])

@@ -36,8 +36,6 @@ from skcalib._util.parallel import out_of_fold, threads_for
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import first_within_one_standard_error, mean_difference
 
-#: Names of the parts, in this order.
-PARTS = ("linear", "products", "trees")
 _PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0)
 _ROUNDS = (5, 10, 20, 40)
 _LEARNING_RATE, _LEAVES, _LEAST, _PRIOR = 0.2, 6, 20, 20.0
@@ -64,6 +62,9 @@ class CorrectedModel:
     Without ``by_score`` corrections depend on the features alone, so that the order of forecasts
     with equal features stays.
     """
+
+    #: Names of the parts, in this order.
+    names = ("linear", "products", "trees")
 
     def __init__(self, *, by_score=True, seed=0):
         self.by_score, self.seed = by_score, seed
@@ -335,6 +336,8 @@ class GroupEffects:
 
     Groups are numbered from 0; -1 stands for groups without effects.
     """
+
+    names = ("groups",)
 
     def __init__(self, n_groups, *, slopes):
         self.n_groups, self.slopes = n_groups, slopes

@@ -35,7 +35,6 @@ from skcalib.recalibration.base import (
     outside_range,
 )
 from skcalib.recalibration.corrected_model import (
-    PARTS,
     SPREADS,
     CorrectedModel,
     GroupEffects,
@@ -456,8 +455,8 @@ class GroupRecalibrator(Recalibrator):
             self._limit = detection_limit(plain)
             start = log_forecast(plain, self._limit)
             self._correction = self._model().fit(start, table, target, weight)
-            names = ("groups",) if self._reader.is_groups else PARTS
-            self.weights_ = dict(zip(names, self._mixture.weights.tolist(), strict=True))
+            weights = self._mixture.weights.tolist()
+            self.weights_ = dict(zip(self._correction.names, weights, strict=True))
             if self._reader.is_groups:
                 self.spread_ = SPREADS[self._mixture.levels[0]]
         declared = {"identity": True, "features": False}

@@ -294,7 +294,9 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 self.maps_ = {names[k]: fits[k] for k in self._kept}
                 self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
                 self._declare(samples.forecast)
-                falling = [] if self.monotone_ or n_classes > 2 else self._falling(samples)
+                falling = []
+                if not self.monotone_ and n_classes == 2:
+                    falling = [k for k in self._kept if self._falls(fits[k], samples.forecast)]
                 rising = mixture.without(falling) if falling else None
                 if rising is None:
                     break
@@ -310,15 +312,9 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
             monotone=self.monotone_,
         )
 
-    def _falling(self, samples):
-        """Numbers of the maps of two classes that fall somewhere."""
-        return [
-            k
-            for k, fitted in zip(self._kept, self.maps_.values(), strict=True)
-            if not never_falls(
-                partial(recalibrated_proba, fitted, classes=self.classes_), samples.forecast
-            )
-        ]
+    def _falls(self, fitted, forecast):
+        """Whether a map of two classes falls somewhere."""
+        return not never_falls(partial(recalibrated_proba, fitted, classes=self.classes_), forecast)
 
     def _weigh(self, candidates, problem, folds):
         """The `HeldOutMixture` of the maps; None for too few samples."""

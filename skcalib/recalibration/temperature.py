@@ -123,26 +123,21 @@ def fit_temperature(
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
-    return lowest_inverse_temperature(
-        lambda betas: _loss_sums(score, logits, target, share, betas), low, high
-    )
+
+    def mean_losses(betas):
+        """Mean losses at several inverse temperatures, and their derivatives in log(beta)."""
+        losses, slopes = np.empty(len(betas)), np.empty(len(betas))
+        for j, beta in enumerate(betas):
+            loss, slope = score.logit_loss(target, beta * logits)
+            losses[j] = share @ loss
+            slopes[j] = beta * (share @ np.einsum("ik,ik->i", slope, logits))
+        return losses, slopes
+
+    return lowest_inverse_temperature(mean_losses, low, high)
 
 
 def _search(logits, labels, weight, low, high):
     return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
-
-
-def _loss_sums(score, logits, target, weight, betas):
-    """Sums of weighted losses, and their derivatives, at several inverse temperatures.
-
-    The derivatives are those in log(beta), (b,).
-    """
-    losses, slopes = np.empty(len(betas)), np.empty(len(betas))
-    for j, beta in enumerate(betas):
-        loss, slope = score.logit_loss(target, beta * logits)
-        losses[j] = weight @ loss
-        slopes[j] = beta * (weight @ np.einsum("ik,ik->i", slope, logits))
-    return losses, slopes
 
 
 def lowest_inverse_temperature(mean_losses, low, high):

@@ -9,10 +9,13 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skcalib._util.formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
-from skcalib.displays._curves import binary_problems, check_options
+from skcalib.displays.display import binary_problems
+from skcalib.displays.drawing import bin_edges, histogram_scale, scale_panels
+from skcalib.displays.reliability import check_options, reliability_curves
 from skcalib.report.advice import recalibrator_name
 from skcalib.report.findings import (
     N_NAMED,
@@ -89,10 +92,7 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
     event = f"probability of {event_name(first.findings)}" if binary else "confidence"
 
     def draw():
-        from skcalib.displays._plotting import keep_height
-
         figure = _figure()
-        keep_height(figure)
         for name, report in reports.items():
             _display(report, report.binary, figure.gca(), name=_plain(name), band=None)
         if not binary:
@@ -140,18 +140,13 @@ def grouping(report: Reported) -> Pictures:
     """Regions of equal scores, on the scale of the other diagrams."""
 
     def draw():
-        from skcalib.displays._plotting import probability_map
-
-        figure = _figure(rows=_rows(report))
+        axes = _figure(rows=_rows(report)).gca()
         display = GroupingDisplay.from_grouping_estimator(
-            report.grouping_estimator,
-            ax=figure.gca(),
-            name="Groups",
-            scale=probability_map(figure.gca()).kind,
+            report.grouping_estimator, name="Groups", ax=axes, scale=axes.skcalib_scale
         )
         # Its own numbers refer to this coarse split only; the page has better ones.
         display.ax_.set_title("")
-        return as_svg(figure, "grouping")
+        return as_svg(axes.figure, "grouping")
 
     alt = (
         "Grouping diagram: observed frequency against score of two regions in each of five ranges "
@@ -187,12 +182,10 @@ def _plain(name):
 
 def _with_scales(caption, rows, *, histogram=True):
     """The caption with the scales of the axes and of the histograms."""
-    from skcalib.displays._plotting import histogram_scale, probability_map
-
-    mapping = probability_map(_figure(rows=rows).gca())
-    caption += f" Both axes have a {mapping.kind.replace('sqrt', 'square-root')} scale."
+    axes = _figure(rows=rows).gca()
+    caption += f" Both axes have a {axes.skcalib_scale.replace('sqrt', 'square-root')} scale."
     if histogram:
-        root = "square root of the " if histogram_scale(rows, mapping.edges)[0] else ""
+        root = "square root of the " if histogram_scale(rows, bin_edges(axes))[0] else ""
         caption += f" Top: {root}share of the predictions in each bin."
     return caption
 
@@ -223,7 +216,9 @@ def _display(report, problem, axes, *, name, band):
         options = check_options("isotonic", None, "auto", band, level, n_resamples)
         events = binary_problems(problem, None, options.notion)
         named = name is not None
-        display = ReliabilityDisplay._of(events, options, name, report.random_state, errors=named)
+        rng = check_random_state(report.random_state)
+        curves = reliability_curves(events, options, rng, errors=named)
+        display = ReliabilityDisplay(curves, name=name, confidence_level=level, band=options.band)
         return display.plot(ax=axes, legend=named)
 
 
@@ -234,9 +229,7 @@ def _figure(width=4.6, height=5.0, rows=()):
     """
     from matplotlib.figure import Figure
 
-    from skcalib.displays._plotting import TwoPassLayout, scale_panels
-
-    figure = Figure(figsize=(width, height), layout=TwoPassLayout())
+    figure = Figure(figsize=(width, height), layout="constrained")
     figure.add_subplot()
     for row in rows:
         scale_panels(figure.axes, [row], "auto")

@@ -250,9 +250,15 @@ def decision_regret(
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     problem, notion = only_problem(
-        y_true, y_proba, resolve_notion(notion), groups=groups, incomplete=True, **columns
+        y_true,
+        y_proba,
+        resolve_notion(notion),
+        groups=groups,
+        incomplete=True,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
     )
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)

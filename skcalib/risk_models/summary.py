@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -332,8 +332,15 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    problem, _ = only_problem(y_true, y_proba, Canonical(), groups=groups, **columns)
+    problem, _ = only_problem(
+        y_true,
+        y_proba,
+        Canonical(),
+        groups=groups,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -349,13 +356,14 @@ def summary_of_problem(
 ) -> CalibrationSummary:
     """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    rows = (weight, confidence_level, problem.square, problem.cluster)
     notes: dict[str, str] = {}
+    rows = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
+    rows["confidence_level"] = confidence_level
 
-    def attempt(names, make, *arguments):
+    def attempt(names, make, *arguments, **options):
         """The quantities by name, or None for each with the error message in the notes."""
         try:
-            values = make(*arguments)
+            values = make(*arguments, **options)
         except ValueError as error:
             notes.update(dict.fromkeys(names, str(error)))
             return dict.fromkeys(names)
@@ -369,13 +377,13 @@ def summary_of_problem(
         n_clusters=None if problem.cluster is None else problem.n_clusters,
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
-        observed=rate_interval(label, *rows),
-        **attempt(ratio, observed_expected_ratio, label, forecast, *rows),
+        observed=rate_interval(label, **rows),
+        **attempt(ratio, observed_expected_ratio, label, forecast, **rows),
         **attempt(LINES, _lines, problem, confidence_level, notes),
         **attempt(RATIO, _likelihood, problem),
         **attempt(CURVE, _curve, problem, solved, confidence_level, notes),
         **_losses(problem, confidence_level, notes),
-        **attempt(("auc",), concordance_interval, label, forecast, *rows),
+        **attempt(("auc",), concordance_interval, label, forecast, **rows),
         notes=notes,
     )
 
@@ -463,8 +471,9 @@ def _losses(problem, confidence_level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return losses | {"brier_skill": None}
-    rows = weight, confidence_level, problem.square, problem.cluster
-    interval = mean_interval(influence, *rows, estimate=skill)
+    interval = mean_interval(
+        influence, weight, confidence_level, problem.square, problem.cluster, estimate=skill
+    )
     return losses | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
@@ -493,5 +502,4 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
 
 def _inside(interval, low, high):
     """An interval cut at the limits of the possible values."""
-    limits = max(interval.low, low), min(interval.high, high)
-    return MeanInterval(interval.estimate, *limits, interval.standard_error)
+    return replace(interval, low=max(interval.low, low), high=min(interval.high, high))

@@ -282,7 +282,7 @@ class _Engine:
             _PREFIX + name for name in (*(f"by{i}" for i in range(len(groups))), "cell", "event")
         ]
         summed = [added(name).sum() for name in (*_FIELDS, *_FAULTS)]
-        return frame.group_by(*keys).agg(*summed)
+        return frame.group_by(keys).agg(summed)
 
     def _scored(self, plan, k, scores, label):
         """The score of problem k, and the condition that its event occurred."""

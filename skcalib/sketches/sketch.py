@@ -215,7 +215,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         chunk = self._read(plan, y_true, y_proba, sample_weight, by)
         with ADDING:
             names = ColumnNames.known_of(self).joined(ColumnNames.of(y_true, y_proba), plan.labels)
-            self._become(plan, self._stored(plan), chunk)
+            self._become(plan, _added(self._stored(plan), chunk))
             names.store(self)
         return self
 
@@ -244,7 +244,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         names = ColumnNames.known_of(self).joined(
             ColumnNames.known_of(other), plan.labels, merged=True
         )
-        return self._part(plan, names, mine, theirs)
+        return self._part(plan, names, _added(mine, theirs))
 
     def __add__(self, other: ForecastSketch) -> Self:
         return self.merge(other)
@@ -443,21 +443,17 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         sums = sum_events(events, plan, codes, len(keys))
         return {key: part for key, part in zip(keys, sums, strict=True) if part.n_samples}
 
-    def _become(self, plan, *parts):
-        """Take the sums of several dicts of groups, added where they share a group."""
-        cells: dict[Hashable, CellSums] = {}
-        for part in parts:
-            for key, sums in part.items():
-                cells[key] = cells[key] + sums if key in cells else sums
-        if cells:
-            self._sums, self._fitted_plan = list(cells.values()), plan
-            self.classes_, self.groups_ = plan.labels, list(cells)
-            self.n_samples_seen_ = sum(sums.n_samples for sums in cells.values())
+    def _become(self, plan, groups):
+        """Take the sums of groups."""
+        if groups:
+            self._sums, self._fitted_plan = list(groups.values()), plan
+            self.classes_, self.groups_ = plan.labels, list(groups)
+            self.n_samples_seen_ = sum(sums.n_samples for sums in groups.values())
         return self
 
-    def _part(self, plan: CellPlan, names: ColumnNames, *parts: dict[Hashable, CellSums]) -> Self:
+    def _part(self, plan: CellPlan, names: ColumnNames, groups: dict[Hashable, CellSums]) -> Self:
         """A sketch with the same parameters, of these sums."""
-        part = clone(self)._become(plan, *parts)
+        part = clone(self)._become(plan, groups)
         names.store(part)
         return part
 
@@ -465,6 +461,14 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     def _cells(self):
         """Sums of the samples by group."""
         return dict(zip(self.groups_, self._sums, strict=True))
+
+
+def _added(groups, others):
+    """The sums of two dicts of groups, added where they share a group."""
+    total = dict(groups)
+    for key, sums in others.items():
+        total[key] = total[key] + sums if key in total else sums
+    return total
 
 
 def _number_groups(by, n_samples):

@@ -11,8 +11,12 @@ formulas.
 Rows are divided by their sum, which rounding may move away from one; only their logits are used.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
@@ -31,7 +35,13 @@ _NEGLIGIBLE = 44.0  # log ratio to the largest term below which a source is left
 _ENTRIES = 1 << 20  # pairs of isolated points and sources per chunk
 
 
-def beta_average(points, forecast, weight, values, bandwidth):
+def beta_average(
+    points: np.ndarray,
+    forecast: np.ndarray,
+    weight: np.ndarray,
+    values: np.ndarray,
+    bandwidth: float,
+) -> np.ndarray:
     r"""Averages :math:`\sum_j w_j k(x_i, s_j) v_j / \sum_j w_j k(x_i, s_j)`, shape (m, C).
 
     Points (m, 2), forecast (n, 2), weight (n,), values (n, C).
@@ -44,7 +54,9 @@ def beta_average(points, forecast, weight, values, bandwidth):
     return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
 
 
-def beta_leave_one_out(forecast, weight, values):
+def beta_leave_one_out(
+    forecast: np.ndarray, weight: np.ndarray, values: np.ndarray
+) -> Callable[[float], np.ndarray]:
     """The function of a bandwidth that gives the averages (n, C) without each sample itself."""
     if len(forecast) ** 2 <= _PAIRS:
         rows = _normalised(forecast)
@@ -55,7 +67,9 @@ def beta_leave_one_out(forecast, weight, values):
     return lambda bandwidth: sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
 
 
-def beta_log_likelihoods(forecast, weight):
+def beta_log_likelihoods(
+    forecast: np.ndarray, weight: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
     """The function of bandwidths that gives the leave-one-out log likelihoods of the forecasts."""
     if len(forecast) ** 2 <= _PAIRS:
         return partial(dirichlet_log_likelihoods, _normalised(forecast), weight)
@@ -70,7 +84,7 @@ def beta_log_likelihoods(forecast, weight):
     return lambda bandwidths: np.array([log_likelihood(h) for h in bandwidths])
 
 
-def logits(forecast):
+def logits(forecast: np.ndarray) -> np.ndarray:
     """log x_1 - log x_0, where the smallest positive number replaces 0."""
     low, high = np.log(np.maximum(np.asarray(forecast, dtype=np.float64), TINY)).T
     return high - low
@@ -83,7 +97,7 @@ def _normalised(forecast):
 class Sources:
     """Sorted sources with their weights and weighted values, for any bandwidth."""
 
-    def __init__(self, forecast, weight, values):
+    def __init__(self, forecast: np.ndarray, weight: np.ndarray, values: np.ndarray) -> None:
         t = logits(forecast)
         self.order = np.argsort(t)
         self.t = t[self.order]
@@ -97,7 +111,7 @@ class Sources:
         for k in range(values.shape[1]):
             np.multiply(self.mass[:, 0], np.take(values[:, k], self.order), out=self.mass[:, k + 1])
 
-    def averages(self, sums, order):
+    def averages(self, sums: np.ndarray, order: np.ndarray) -> np.ndarray:
         """Sums at sorted points -> averages in the original order of the points."""
         averages = np.empty((len(sums), self.mass.shape[1] - 1))
         for k in range(averages.shape[1]):
@@ -105,7 +119,7 @@ class Sources:
             averages[:, k][order] = np.clip(average, *self.ranges[k], out=average)
         return averages
 
-    def leave_one_out(self, bandwidth):
+    def leave_one_out(self, bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
         """Sums of mass times rho over all other samples, sorted, and the log of their unit."""
         plan = make_plan(float(bandwidth))
         sums, log_scale, floor = self._sums(plan, self.t)
@@ -138,7 +152,7 @@ class Sources:
         part.t, part.mass = self.t[rows], self.mass[rows][:, columns]
         return part
 
-    def sums_at(self, t, bandwidth):
+    def sums_at(self, t: np.ndarray, bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
         """Sums of mass times rho at sorted logits, and the log of their unit."""
         plan = make_plan(float(bandwidth))
         sums, log_scale, floor = self._sums(plan, t)
@@ -312,7 +326,7 @@ _GRID = 260  # points at which reaches are found by bisection; interpolated in b
 _SERIES_FROM = 16.0  # Stirling's series is exact to 1e-14 from here
 
 
-def log_gamma_rest(z):
+def log_gamma_rest(z: np.ndarray) -> np.ndarray:
     """g(z) = log Gamma(z + 1) - z log z + z, without cancellation for large z."""
     z = np.asarray(z, dtype=np.float64)
     large = np.maximum(z, _SERIES_FROM)
@@ -327,14 +341,14 @@ def log_gamma_rest(z):
     )
 
 
-def split(t, total):
+def split(t: np.ndarray, total: Any) -> tuple[np.ndarray, np.ndarray]:
     """L times the probability with logit t, and L times its complement, both to full precision."""
     e = np.exp(-np.abs(t))
     larger, smaller = total / (1 + e), total * e / (1 + e)
     return np.where(t > 0, larger, smaller), np.where(t > 0, smaller, larger)
 
 
-def deviances(a, b, a_star, b_star):
+def deviances(a: np.ndarray, b: np.ndarray, a_star: np.ndarray, b_star: np.ndarray) -> np.ndarray:
     """d(a, a*) + d(b, b*) where a + b = a* + b*: the linear terms cancel."""
     # The difference of the smaller pair, which does not lose digits relative to L.
     difference = np.where(a_star > b_star, b_star - b, a - a_star)
@@ -348,7 +362,7 @@ def _xlog_ratio(x, y, difference):
     return np.where(close, xlog1py(x, np.where(close, relative, 0.0)), xlogy(x, x / y))
 
 
-def log_ratio(t, a, b):
+def log_ratio(t: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """log rho(t, a) with b = L - a, the shapes broadcast."""
     a_star, b_star = split(t, a + b)
     corrections = (
@@ -357,7 +371,7 @@ def log_ratio(t, a, b):
     return -deviances(a, b, a_star, b_star) - corrections
 
 
-def log_self(t, total):
+def log_self(t: np.ndarray, total: Any) -> np.ndarray:
     """Log density of the Beta kernel of a point on itself."""
     a, b = split(t, total)
     return np.log1p(total) + log_gamma_rest(total) - log_gamma_rest(a) - log_gamma_rest(b)
@@ -380,7 +394,7 @@ class Plan:
     blocks: tuple
     log_self: np.ndarray
 
-    def transfer(self, moments):
+    def transfer(self, moments: np.ndarray) -> np.ndarray:
         """Moments (panels of a, DEGREE, V) -> Chebyshev coefficients (panels of t, DEGREE, V)."""
         coefficients = np.empty((len(self.first), *moments.shape[1:]))
         for panels, matrices in self.blocks:
@@ -391,7 +405,7 @@ class Plan:
 
 
 @lru_cache(maxsize=6)
-def make_plan(bandwidth):
+def make_plan(bandwidth: float) -> Plan:
     """The plan of a bandwidth, shared by all problems that use it."""
     total = 1 / bandwidth
     t = _grid_of_logits(total)

@@ -20,6 +20,9 @@ Sums are exact up to rounding. doc/design.rst has their accuracy, how exponentia
 the bounds by which sources are dropped.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -40,7 +43,16 @@ _TASK = 1024  # rows per task of a thread
 _UNDERFLOW = 1e-290  # smaller shares are sums of truncated exponentials and set to 0
 
 
-def dirichlet_average(points, forecast, weight, values, bandwidth, *, leave_out=False, n_jobs=None):
+def dirichlet_average(
+    points: np.ndarray,
+    forecast: np.ndarray,
+    weight: np.ndarray,
+    values: np.ndarray,
+    bandwidth: float,
+    *,
+    leave_out: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Kernel averages (m, C) of values (n, C), and the log of the total kernel weight (m,).
 
     :math:`\sum_j w_j k(x_i, s_j) v_j / M_i` and :math:`\log M_i` with :math:`M_i = \sum_j w_j
@@ -75,21 +87,28 @@ def dirichlet_average(points, forecast, weight, values, bandwidth, *, leave_out=
     return averages, peak + np.log(mass)
 
 
-def dirichlet_log_likelihoods(forecast, weight, bandwidths, *, n_jobs=None):
+def dirichlet_log_likelihoods(
+    forecast: np.ndarray,
+    weight: np.ndarray,
+    bandwidths: np.ndarray,
+    *,
+    n_jobs: int | None = None,
+) -> np.ndarray:
     r"""Leave-one-out log likelihoods (B,) of forecasts under their kernel density, by bandwidth.
 
     :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`.
     """
     weight, log_mass = np.asarray(weight, dtype=np.float64), np.empty((0, len(forecast)))
-    options = {"leave_out": True, "n_jobs": n_jobs}
+    values = np.empty((len(forecast), 0))
     for bandwidth in bandwidths:
-        values = np.empty((len(forecast), 0))
-        mass = dirichlet_average(forecast, forecast, weight, values, bandwidth, **options)[1]
+        _, mass = dirichlet_average(
+            forecast, forecast, weight, values, bandwidth, leave_out=True, n_jobs=n_jobs
+        )
         log_mass = np.vstack([log_mass, mass])
     return (log_mass - np.log(weight_of_others(weight))) @ weight
 
 
-def weight_of_others(weight):
+def weight_of_others(weight: np.ndarray) -> np.ndarray:
     """The weight of all others as a sum: a difference would lose digits for a heavy sample."""
     before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
     return np.append(0.0, before[:-1]) + np.append(after[1:], 0.0)
@@ -155,7 +174,14 @@ class Sources:
     values: np.ndarray | None = None
 
     @classmethod
-    def sorted(cls, columns, constants, segment, n_segments, values=None):
+    def sorted(
+        cls,
+        columns: np.ndarray,
+        constants: np.ndarray,
+        segment: np.ndarray,
+        n_segments: int,
+        values: np.ndarray | None = None,
+    ) -> Sources:
         """The sources sorted by the number of their segment."""
         order = np.argsort(segment, kind="stable")
         edges = np.searchsorted(segment[order], np.arange(n_segments + 1))
@@ -163,7 +189,7 @@ class Sources:
         return cls(order, columns[order], constants[order], edges, values)
 
     @property
-    def n_sums(self):
+    def n_sums(self) -> int:
         """The number of sums of each point."""
         return len(self.edges) - 1 if self.values is None else self.values.shape[1]
 
@@ -183,7 +209,13 @@ class Sources:
         return np.asfortranarray(self.factor)
 
 
-def sum_tiles(tiles, log_points, sources, position, dropping):
+def sum_tiles(
+    tiles: Sequence[np.ndarray],
+    log_points: np.ndarray,
+    sources: Sources,
+    position: np.ndarray | None,
+    dropping: Dropping | None,
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each tile, sums (rows, V) of kernels relative to exp(shift), and shifts (rows,).
 
     `position[i]` is the source that point i leaves out, or `position` is None. `dropping` is None
@@ -347,13 +379,15 @@ _MANY, _TRIALS = 6000, 16  # points and sources from which dropping is tried; ti
 class Dropping:
     """Selection of sources by bounds of their log kernels, `columns @ log x + constants`."""
 
-    def __init__(self, sources):
+    def __init__(self, sources: Sources) -> None:
         self.sources, n_sources = sources, len(sources.columns)
         pieces = np.arange(0, n_sources, -(-n_sources // _PIECES))
         self.starts = np.union1d(pieces, sources.edges[:-1][np.diff(sources.edges) > 0])
         self.lengths = np.diff(self.starts, append=n_sources)
 
-    def select(self, log_points, left_out=None):
+    def select(
+        self, log_points: np.ndarray, left_out: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Sorted positions of the sources that a tile needs.
 
         `left_out[i]` is the position of the source that row i leaves out. The second result is the
@@ -386,7 +420,9 @@ class Dropping:
         beside_their_own = largest + (_NEGLIGIBLE - np.log(len(self.sources.columns)))
         return np.maximum(beside_their_own, beside_the_whole).min(axis=0)
 
-    def pays(self, tiles, log_points, position):
+    def pays(
+        self, tiles: Sequence[np.ndarray], log_points: np.ndarray, position: np.ndarray | None
+    ) -> bool:
         """Whether dropping is faster than the full sum, estimated from a few tiles.
 
         The measured time is 0.15 + 1500 / n + 1.4 times the share that is kept, in units of the
@@ -400,10 +436,10 @@ class Dropping:
         for tile in (tiles[trial] for trial in trials):
             left_out = None if position is None else position[tile]
             counts.append(len(self.select(log_points[tile], left_out)[0]))
-        return np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources
+        return bool(np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources)
 
 
-def kd_tiles(coordinates, size):
+def kd_tiles(coordinates: np.ndarray, size: int) -> list[np.ndarray]:
     """Rows cut in two along their most variable coordinate, down to `size` rows.
 
     The cut is at the mean: for forecasts near 0 or 1 the median would separate values that are all

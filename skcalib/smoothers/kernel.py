@@ -8,6 +8,7 @@ for more columns they are exact sums over blocks of all pairs (`dirichlet_sums`)
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Self
@@ -388,7 +389,15 @@ class _Curve:
         return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
 
 
-def search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
+def search_bandwidth(
+    cost: Callable[[np.ndarray], np.ndarray],
+    *,
+    criterion: str,
+    n_samples: int,
+    subsample_cost: Callable[[np.ndarray], np.ndarray] | None = None,
+    shrink: float = 1.0,
+    full: bool = True,
+) -> BandwidthSearch:
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the

@@ -274,7 +274,13 @@ class _Fit(NamedTuple):
     information: np.ndarray
 
 
-def firth_regression(design, label, weight, offset, prior):
+def firth_regression(
+    design: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    offset: np.ndarray,
+    prior: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
 
     Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from skcalib import GroupingDisplay, GroupingLossEstimator
 from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays._regions import ABOVE, BELOW, COLORS, HELD, title
+from skcalib.displays.grouping import ABOVE, BELOW, COLORS, HELD, title
 from skcalib.stats.means import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions
@@ -120,7 +120,7 @@ def test_colours_markers_labels_and_histogram(diagrams):
     assert ax.get_xlabel() == "Predicted probability of class 1"
     assert ax.get_ylabel() == "Observed frequency of class 1"
     assert_array_equal(display.line_.get_xydata().T, (diagram.prob_pred, diagram.prob_true))
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    texts = [text.get_text() for text in display.figure_.legends[0].get_texts()]
     assert texts == [
         "Level sets",
         "Region above others with equal scores",
@@ -201,12 +201,12 @@ def test_rules_of_the_regions_that_add_most_are_written(diagrams):
 
 
 @pytest.mark.parametrize("n_rules", [0, 3])
-def test_the_legend_covers_nothing(diagrams, n_rules):
+def test_the_legend_lies_below_the_axes_and_the_rules(diagrams, n_rules):
     display = GroupingDisplay(diagrams).plot(n_rules=n_rules)
     display.figure_.canvas.draw()
-    legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
-    assert legend.y1 < main.y0
-    assert all(one.get_window_extent().y1 < legend.y0 + 1 for one in display.ax_.texts[n_rules:])
+    (legend,), texts = display.figure_.legends, display.ax_.texts[n_rules:]
+    for artist in (display.ax_.xaxis.label, *texts):
+        assert legend.get_window_extent().y1 < artist.get_window_extent().y0
 
 
 def test_many_regions_weights_and_small_samples():

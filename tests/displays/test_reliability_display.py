@@ -22,7 +22,7 @@ from skcalib.data.notions import Canonical, ClassGroups, TopLabel
 from skcalib.data.problem import Problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
-from skcalib.displays._curves import make_curve
+from skcalib.displays.reliability import make_curve
 from skcalib.errors.corp import consistency_band, isotonic_interval
 from skcalib.smoothers import (
     DirichletKernel,
@@ -116,7 +116,7 @@ def test_consistency_band_does_not_follow_chunks(monkeypatch):
     assert_array_equal(first, draw(Y, P).curves[0].low)
 
 
-def testisotonic_interval_ends_where_the_deviance_says():
+def test_isotonic_interval_ends_where_the_deviance_says():
     """Against a general optimiser, which knows neither pools nor profiles."""
     mean, mass = np.array([0.1, 0.4, 0.3, 0.6, 0.9]), np.array([20.0, 10, 10, 20, 10])
     start = IsotonicRegression().fit(np.arange(5), mean, mass).predict(np.arange(5))
@@ -140,7 +140,7 @@ def testisotonic_interval_ends_where_the_deviance_says():
             assert_allclose(2 * (best.fun - cost(start)), chi2.ppf(0.95, 1), rtol=1e-3)
 
 
-def testisotonic_interval_does_not_depend_on_the_other_points():
+def test_isotonic_interval_does_not_depend_on_the_other_points():
     score, rank = np.unique(P, return_inverse=True)
     mass = np.bincount(rank).astype(float)
     mean = np.bincount(rank, Y) / mass
@@ -176,7 +176,7 @@ def test_attributes_labels_and_histogram():
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     error = proper_calibration_error(Y, P)
     assert_allclose(curve.error.estimate, error)
-    assert texts[0].startswith(f"Model\nBrier calibration error: {error:.3f} [")
+    assert texts[0].startswith(f"Model\nBrier calibration error\n{error:.3f} [")
     assert texts[1:] == ["95 % consistency band", "Perfectly calibrated"]
     display.figure_.canvas.draw()
     above, main = display.ax_hist_.get_position(), ax.get_position()

@@ -61,9 +61,6 @@ LAYERS = (
 # layers: end
 LAYER = {f"skcalib.{unit}": n for n, layer in enumerate(LAYERS) for unit in layer}
 LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
-#: Private modules that draw: matplotlib at their top, and imported inside functions only.
-PLOTS = ("_decision_plots", "_group_plots", "_monitor_plots", "_plotting", "_probability_scale")
-DRAWING = tuple(f"skcalib.displays.{module}" for module in PLOTS)
 NUMPY_AND_SCIPY_ONLY = ("skcalib.kernels", "skcalib.scores", "skcalib.links")
 NUMPY_AND_SCIPY = {"numpy", "scipy", *sys.stdlib_module_names}
 MAY_DRAW = ("skcalib.displays", "skcalib.report", "skcalib.testing")
@@ -128,11 +125,9 @@ def violations(module, source, *, is_package=False, modules=SOURCES):
         outer = path.split(".")[0]
         if outer == "skcalib":
             found += _upward(module, resolve(path, modules))
-            if top and resolve(path, modules) in DRAWING and module not in DRAWING:
-                found.append(f"{module} imports {path} outside of a function")
         elif unit(module) in NUMPY_AND_SCIPY_ONLY and outer not in NUMPY_AND_SCIPY:
             found.append(f"{module} imports {path}, but may use numpy and scipy only")
-        if outer == "matplotlib" and top and module not in DRAWING:
+        if outer == "matplotlib" and top:
             found.append(f"{module} imports {path} outside of a function")
         if outer == "matplotlib" and unit(module) not in MAY_DRAW:
             found.append(f"{module} imports {path}, but only displays and report may draw")
@@ -163,11 +158,6 @@ def test_imports(module):
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
     "estimators/test_cluster_estimators.py": ("smoothers._base",),
-    "report/test_report_clusters.py": ("displays._curves",),
-    "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
-    "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
-    "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
-    "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
     "public/test_progress.py": ("_util.progress",),  # names of given frames
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
     "io/test_files.py": ("_util.files",),  # errors in the middle of writing
@@ -232,7 +222,6 @@ def test_no_cycles():
         ("skcalib.smoothers.kernel", "from . import Smoother", "own package"),
         ("skcalib.scores", "from sklearn.base import clone", "numpy and scipy only"),
         ("skcalib.displays", "import matplotlib.pyplot as plt", "outside of a function"),
-        ("skcalib.displays.x", "from skcalib.displays import _plotting", "outside of a function"),
         ("skcalib.errors.binned", "def f():\n    import matplotlib", "may draw"),
         ("skcalib._util.validation", "from sklearn.utils import _param_validation", "private"),
         ("skcalib._util.validation", "from sklearn.utils._response import f", "private"),

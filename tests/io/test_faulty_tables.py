@@ -63,8 +63,8 @@ def test_names_that_are_numbers(tmp_path):
     path.write_text(f",0,1\n{lines(range(N), Y, P)}")
     assert len(read_predictions(path).y_true) == N
     path.write_text(f"0,1\n{ROWS}\n")
-    found = read_predictions(path, label_column="0")
-    assert len(found.y_true) == N and np.array_equal(found.y_proba, P)
+    predictions = read_predictions(path, label_column="0")
+    assert len(predictions.y_true) == N and np.array_equal(predictions.y_proba, P)
     pytest.importorskip("pyarrow")
     pd.DataFrame({"0": Y, "1": P}).to_parquet(tmp_path / "f.parquet")
     assert len(read_predictions(tmp_path / "f.parquet").y_true) == N

@@ -19,15 +19,15 @@ def path(tmp_path):
 
 
 def names(folder):
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(file.name for file in folder.iterdir())
 
 
 def test_text_and_bytes_names_and_devices(tmp_path):
     long = "n" * 255
-    for name, data, expected in (
+    for name, content, expected in (
         ("a", "é\n", "é\n".encode()), ("b", b"\r\n\0", b"\r\n\0"), (long, "new", b"new"),
     ):  # fmt: skip
-        path = write_atomically(str(tmp_path / name), data)
+        path = write_atomically(str(tmp_path / name), content)
         assert path == tmp_path / name and path.read_bytes() == expected
     assert names(tmp_path) == ["a", "b", long]
     with pytest.raises(OSError, match="File name too long"):

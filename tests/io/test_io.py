@@ -67,8 +67,8 @@ def test_files_that_are_refused(tmp_path):
 
 def test_the_column_of_labels_is_chosen(read):
     for name in ("CHURN", "churn"):
-        found = read("churn,p_churn;1,0.2;0,0.5", label_column=name)
-        assert found.labels.tolist() == [0, 1] and found.y_true.tolist() == [1, 0]
+        predictions = read("churn,p_churn;1,0.2;0,0.5", label_column=name)
+        assert predictions.labels.tolist() == [0, 1] and predictions.y_true.tolist() == [1, 0]
     with pytest.raises(ValueError, match=r"no column 'result'; its columns are churn, p_churn\.$"):
         read("churn,p_churn;1,0.2;0,0.5", label_column="result")
 
@@ -78,19 +78,19 @@ def test_labels_as_numpy_writes_them_and_row_numbers_of_pandas(tmp_path, read):
     data, path = make_tempered_simplex(50, 3, random_state=0), tmp_path / "p.csv"
     rows = np.column_stack([data.y, data.y_proba])
     np.savetxt(path, rows, delimiter=",", header="y,p_0,p_1,p_2", comments="")
-    found = read_predictions(path)
-    np.testing.assert_array_equal(found.y_true, data.y)
-    np.testing.assert_array_equal(found.y_proba, data.y_proba)
-    assert found.labels.tolist() == [0, 1, 2]
+    predictions = read_predictions(path)
+    np.testing.assert_array_equal(predictions.y_true, data.y)
+    np.testing.assert_array_equal(predictions.y_proba, data.y_proba)
+    assert predictions.labels.tolist() == [0, 1, 2]
     assert set(read("y,p;-1.0e+00,0.5;1.50e+01,0.25", event="15").y_true) == {-1, 15}
     with pytest.raises(ValueError, match=r"has the label '1.25e\+01'.* words or whole numbers"):
         read("y,p;0.0e+00,0.5;1.25e+01,0.25")
     frame = pd.DataFrame(data.y_proba, columns=["0", "1", "2"]).assign(y=data.y)
     for name in ("", "Unnamed: 0"):
         frame.to_csv(path, index_label=name)
-        found = read_predictions(path)
-        assert found.labels.tolist() == [0, 1, 2]
-        np.testing.assert_allclose(found.y_proba, data.y_proba)
+        predictions = read_predictions(path)
+        assert predictions.labels.tolist() == [0, 1, 2]
+        np.testing.assert_allclose(predictions.y_proba, data.y_proba)
         frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
         with pytest.raises(ValueError, match=r"a first column .* does not number the rows from 0"):
             read_predictions(path)
@@ -141,10 +141,10 @@ BITS = "y,{};1,0.75;0,0.25"
     ],
 )
 def test_names_decide(read, rows, event, labels, proba):
-    found = read(rows, event=event)
-    assert found.labels.tolist() == labels
-    assert proba is None or found.y_proba.tolist() == proba
-    assert str(found.event).lower() == str(event).lower()
+    predictions = read(rows, event=event)
+    assert predictions.labels.tolist() == labels
+    assert proba is None or predictions.y_proba.tolist() == proba
+    assert str(predictions.event).lower() == str(event).lower()
 
 
 REFUSED = [
@@ -177,15 +177,18 @@ def test_columns_that_are_refused(read):
 
 
 def test_another_order_of_classes(read):
-    found = read("y,p_a,p_b;a,0.25,0.75;b,0.5,0.5")
-    turned = found.in_order_of(np.array(["b", "a"]))
+    predictions = read("y,p_a,p_b;a,0.25,0.75;b,0.5,0.5")
+    turned = predictions.in_order_of(np.array(["b", "a"]))
     assert turned.labels.tolist() == ["b", "a"]
-    np.testing.assert_array_equal(turned.y_proba, found.y_proba[:, ::-1])
-    assert found.in_order_of(None) is found and found.in_order_of(np.array(["a", "z"])) is found
+    np.testing.assert_array_equal(turned.y_proba, predictions.y_proba[:, ::-1])
+    assert (
+        predictions.in_order_of(None) is predictions
+        and predictions.in_order_of(np.array(["a", "z"])) is predictions
+    )
     chosen = read("y,p_a,p_b;a,0.25,0.75;b,0.5,0.5", event="a")
     assert chosen.in_order_of(np.array(["b", "a"])) is chosen  # reports put the event last
-    one = read("y,p_a;a,0.25;b,0.5").in_order_of(np.array(["a", "b"]))
-    assert one.labels.tolist() == ["a", "b"] and one.y_proba.tolist() == [0.75, 0.5]
+    single = read("y,p_a;a,0.25;b,0.5").in_order_of(np.array(["a", "b"]))
+    assert single.labels.tolist() == ["a", "b"] and single.y_proba.tolist() == [0.75, 0.5]
 
 
 def header(shape, dtype="<f8"):
@@ -206,9 +209,9 @@ def archive(path, compression=zipfile.ZIP_STORED, **members):
     """Write an archive; members without data are arrays that are in order."""
     usual = {"y_true.npy": array([0, 1]), "y_proba.npy": array([0.25, 0.5])}
     with zipfile.ZipFile(path, "w", compression) as file:
-        for name, data in {**usual, **members}.items():
-            if data is not None:
-                file.writestr(name, data)
+        for name, content in {**usual, **members}.items():
+            if content is not None:
+                file.writestr(name, content)
     return path
 
 

@@ -76,8 +76,8 @@ TABLES = {
 def test_tables(read, monkeypatch, name, rows_of_a_block):
     monkeypatch.setattr("skcalib.io.tables._ROWS", rows_of_a_block)
     content, expected = TABLES[name]
-    found = read(content)
-    assert (found.y_true.tolist(), found.y_proba.tolist()) == expected
+    predictions = read(content)
+    assert (predictions.y_true.tolist(), predictions.y_proba.tolist()) == expected
 
 
 NO_ROW = "must have a line of column names and at least one row."
@@ -135,10 +135,14 @@ def test_other_separators_and_decimal_marks(tmp_path, sep):
     path = tmp_path / "p.csv"
     rows = ["y;p_b;size;city", "a;0,25;1,5;x,y", "b;0,75;;z", "a;1;2;x,y"]
     path.write_text("\n".join(rows).replace(";", sep))
-    found = read_predictions(path, sep=sep, decimal=",", features=["size", "city"])
-    assert found.y_proba.tolist() == [0.25, 0.75, 1] and found.y_true.tolist() == ["a", "b", "a"]
-    assert found.features["size"].tolist()[::2] == [1.5, 2]
-    assert found.features["city"].tolist() == ["x,y", "z", "x,y"]
+    predictions = read_predictions(path, sep=sep, decimal=",", features=["size", "city"])
+    assert predictions.y_proba.tolist() == [0.25, 0.75, 1] and predictions.y_true.tolist() == [
+        "a",
+        "b",
+        "a",
+    ]
+    assert predictions.features["size"].tolist()[::2] == [1.5, 2]
+    assert predictions.features["city"].tolist() == ["x,y", "z", "x,y"]
     path.write_text(f"y{sep}p\n0{sep}0.5\n")
     with pytest.raises(ValueError, match=r"the column 'p' holds '0\.5'"):
         read_predictions(path, sep=sep, decimal=",")
@@ -207,14 +211,14 @@ def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, featu
     paths = [tmp_path / "p.csv", parquet({k: list(v) for k, v in columns.items()})]
     pd.DataFrame(columns).to_csv(paths[0], index=False)
     for path in paths:
-        found = read_predictions(path, **options)
-        assert list(found.features.columns) == features
-        assert note is None or found.note == note
+        predictions = read_predictions(path, **options)
+        assert list(predictions.features.columns) == features
+        assert note is None or predictions.note == note
         label = "species" if "species" in columns else "churned"
-        assert found.y_true.tolist() == columns[label].tolist()
-        assert len(found.to_frame()) == 60
+        assert predictions.y_true.tolist() == columns[label].tolist()
+        assert len(predictions.to_frame()) == 60
         parts = list(read_parts(path, **{k: v for k, v in options.items() if k != "features"}))
-        np.testing.assert_array_equal(parts[0].y_proba, found.y_proba)
+        np.testing.assert_array_equal(parts[0].y_proba, predictions.y_proba)
 
 
 def test_compressed_tables_and_parts(tmp_path, monkeypatch):
@@ -230,9 +234,9 @@ def test_compressed_tables_and_parts(tmp_path, monkeypatch):
     for name in names:
         table.to_csv(tmp_path / name, index=False)
     for name in (*names, "part-*.csv.gz", "folder"):
-        found = read_predictions(tmp_path / name)
-        expected = found.to_frame() if expected is None else expected
-        assert found.to_frame().equals(expected), name
+        predictions = read_predictions(tmp_path / name)
+        expected = predictions.to_frame() if expected is None else expected
+        assert predictions.to_frame().equals(expected), name
         assert 40 < count_table_rows(tmp_path / name) < 80
     table[20:].rename(columns={"age": "years"}).to_csv(tmp_path / "part-1.csv.gz", index=False)
     said = message_of(read_predictions, tmp_path / "part-*.csv.gz")
@@ -266,9 +270,9 @@ def large(request, tmp_path, parquet):
 def test_memory_is_twice_that_of_the_result_and_a_block(large, monkeypatch):
     """That of parts does not depend on the number of rows."""
     read_predictions(large)  # imports
-    found, peak = peak_memory(lambda: read_predictions(large, event="1"))
-    np.testing.assert_array_equal(found.y_proba, 1 - np.arange(N) / N)
-    assert peak < 2.1 * (found.y_true.nbytes + found.y_proba.nbytes) + 2**19
+    predictions, peak = peak_memory(lambda: read_predictions(large, event="1"))
+    np.testing.assert_array_equal(predictions.y_proba, 1 - np.arange(N) / N)
+    assert peak < 2.1 * (predictions.y_true.nbytes + predictions.y_proba.nbytes) + 2**19
     monkeypatch.setattr("skcalib.io.files.PART", 2**13)
     n_rows, peak = peak_memory(lambda: sum(len(part.y_true) for part in read_parts(large)))
     assert n_rows == N and peak < 2**20 < N * 2 * 8
@@ -276,9 +280,9 @@ def test_memory_is_twice_that_of_the_result_and_a_block(large, monkeypatch):
 
 def test_long_cells(read, tmp_path, monkeypatch):
     """Labels are in memory once, and a line without end is not read to its end."""
-    found = read("y,p_a\n" + f"a,0.25\n{'b' * 1000},0.5\n" * 1000)
-    assert found.y_true.dtype == object and found.labels.tolist() == ["b" * 1000, "a"]
-    assert len({id(label) for label in found.y_true}) == 2
+    predictions = read("y,p_a\n" + f"a,0.25\n{'b' * 1000},0.5\n" * 1000)
+    assert predictions.y_true.dtype == object and predictions.labels.tolist() == ["b" * 1000, "a"]
+    assert len({id(label) for label in predictions.y_true}) == 2
     monkeypatch.setattr("skcalib.io.tables._LINE", 2**18)
     for start in ("y", "y,p\n0"):
         said = message_of(read, start + "0" * 2**24)
@@ -295,15 +299,15 @@ def test_features_are_numbers_or_categories(read, monkeypatch, missing):
     """In a frame of pandas, or of polars where pandas is missing."""
     if missing:
         monkeypatch.setitem(sys.modules, "pandas", None)
-    found = read(FEATURES, features=("sex", "AGE", "note"))
-    assert type(found.features) is (pl.DataFrame if missing else pd.DataFrame)
-    assert list(found.features.columns) == ["sex", "age", "note"]
-    np.testing.assert_array_equal(found.features["age"], [33, np.nan, 10])
+    predictions = read(FEATURES, features=("sex", "AGE", "note"))
+    assert type(predictions.features) is (pl.DataFrame if missing else pd.DataFrame)
+    assert list(predictions.features.columns) == ["sex", "age", "note"]
+    np.testing.assert_array_equal(predictions.features["age"], [33, np.nan, 10])
     for name, expected in (("sex", ["f", None, "m"]), ("note", ["7", "x", None])):
-        values = found.features[name]
+        values = predictions.features[name]
         values = values.to_list() if missing else values.astype(object).tolist()
         assert [None if value != value else value for value in values] == expected
-    assert found.y_proba.tolist() == [0.25, 0.5, 0.75]
+    assert predictions.y_proba.tolist() == [0.25, 0.5, 0.75]
     for name in ("pandas", "polars"):
         monkeypatch.setitem(sys.modules, name, None)
     numbers = read("y,age,p\n0,33,0.25\n1,,0.5\n", features=["age"])
@@ -347,13 +351,13 @@ def test_several_row_groups(parquet, monkeypatch):
         "zip": ["01234"] * 99 + [None],
     }
     path = parquet(columns, row_group_size=20)
-    found = read_predictions(path, features=["age", "flag", "sex", "zip"])
-    np.testing.assert_array_equal(found.y_true, columns["label"])
-    np.testing.assert_array_equal(found.y_proba, columns["p_b"])
-    np.testing.assert_array_equal(found.features["age"], [np.nan, *range(99)])
-    assert found.features["sex"].tolist() == columns["sex"].tolist()
-    assert (found.features["flag"] == "True").tolist() == columns["flag"].tolist()
-    assert found.features["zip"].value_counts().to_dict() == {"01234": 99}
+    predictions = read_predictions(path, features=["age", "flag", "sex", "zip"])
+    np.testing.assert_array_equal(predictions.y_true, columns["label"])
+    np.testing.assert_array_equal(predictions.y_proba, columns["p_b"])
+    np.testing.assert_array_equal(predictions.features["age"], [np.nan, *range(99)])
+    assert predictions.features["sex"].tolist() == columns["sex"].tolist()
+    assert (predictions.features["flag"] == "True").tolist() == columns["flag"].tolist()
+    assert predictions.features["zip"].value_counts().to_dict() == {"01234": 99}
 
 
 @pytest.mark.parametrize("p", [[0.25, 0.5], ["0.25", "0.5"], [Decimal("0.25"), Decimal("0.50")]])
@@ -367,9 +371,9 @@ def test_types_of_columns(parquet, p):
         ([b"\xc3\xa9", b"z"], ["\u00e9", "z"]),
         ([Decimal("0.0"), Decimal("1.0")], [0, 1]),
     ):
-        found = read_predictions(parquet({"y": labels, f"p_{expected[1]}": p}))
-        assert found.y_true.tolist() == found.labels.tolist() == expected
-        assert found.y_proba.tolist() == [0.25, 0.5]
+        predictions = read_predictions(parquet({"y": labels, f"p_{expected[1]}": p}))
+        assert predictions.y_true.tolist() == predictions.labels.tolist() == expected
+        assert predictions.y_proba.tolist() == [0.25, 0.5]
 
 
 def test_the_index_of_pandas_is_left_out(tmp_path, parquet):

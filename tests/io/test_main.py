@@ -61,9 +61,9 @@ def test_demonstration(here, capsys, monkeypatch):
 
 
 def test_report_of_files(here, capsys):
-    data = make_tempered_simplex(400, 2, random_state=0)
-    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba[:, 1], X=data.y_proba)
-    np.savez("truth.npz", y_true=data.y, y_proba=data.posterior)
+    sample = make_tempered_simplex(400, 2, random_state=0)
+    np.savez("p.npz", y_true=sample.y, y_proba=sample.y_proba[:, 1], X=sample.y_proba)
+    np.savez("truth.npz", y_true=sample.y, y_proba=sample.posterior)
     assert main(["report", "p.npz", "truth.npz"]) == 0
     assert "truth is better calibrated" in capsys.readouterr().out
     assert (here / "skcalib-report.html").exists()
@@ -258,11 +258,11 @@ def test_python_dash_m(here):
 
 
 def test_a_report_of_a_sketch(here, capsys):
-    data = make_tempered_simplex(1500, 2, random_state=0)
-    for name, proba in (("p", data.y_proba), ("truth", data.posterior)):
-        sketch = ForecastSketch([0, 1]).fit(data.y, proba[:, 1])
+    sample = make_tempered_simplex(1500, 2, random_state=0)
+    for name, proba in (("p", sample.y_proba), ("truth", sample.posterior)):
+        sketch = ForecastSketch([0, 1]).fit(sample.y, proba[:, 1])
         (here / f"{name}.sketch").write_bytes(sketch.to_bytes())
-    pd.DataFrame({"y": data.y, "p_1": data.y_proba[:, 1]}).to_csv("p.csv", index=False)
+    pd.DataFrame({"y": sample.y, "p_1": sample.y_proba[:, 1]}).to_csv("p.csv", index=False)
     said = []
     for command in (["p.sketch"], ["p.csv", "--sketch"]):
         assert main(["report", *command]) == 0

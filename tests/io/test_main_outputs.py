@@ -71,7 +71,7 @@ def quick(monkeypatch):
 
 
 def content(folder):
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 @pytest.mark.parametrize("name", ["p.npz", "p.csv", "p.sketch"])
@@ -95,15 +95,15 @@ def test_predictions_are_never_overwritten(here, quick, capsys, name, force):
 
 def test_only_reports_are_overwritten(here, quick, capsys):
     pages = {"notes.html": b"notes", "page.html": b"<!DOCTYPE html>\n<p>", "empty.html": b""}
-    for name, data in pages.items():
-        (here / name).write_bytes(data)
+    for name, content in pages.items():
+        (here / name).write_bytes(content)
         for command in (["report", "p.npz"], []):
             assert main([*command, "--out", name]) == 2
             assert capsys.readouterr().err == (
                 f"skcalib: {name} exists and is not a report of skcalib: choose another name, or "
                 "replace it with --force.\n"
             )
-            assert (here / name).read_bytes() == data
+            assert (here / name).read_bytes() == content
     assert not quick
     for _ in range(2):  # a report is replaced by the next one
         assert main(["report", "p.npz", "--out", "new.html"]) == 0
@@ -174,7 +174,7 @@ def test_sketches_that_are_saved(here, quick, capsys):
 
 
 @pytest.mark.parametrize(
-    "place", ["skcalib.cli.commands._report", "os.fsync", "test_main_outputs.Quick.to_text"]
+    "place", ["skcalib.cli.commands.report_of_files", "os.fsync", "test_main_outputs.Quick.to_text"]
 )
 def test_ctrl_c(here, quick, capsys, monkeypatch, place):
     def stop(*_, **__):
@@ -302,10 +302,10 @@ def test_control_characters_are_escaped(tmp_path):
     two = make(labels[y], pairs, X, name=f"{HOSTILE}\udcff", **options)
     one_category = len(X.iloc[:, 1].cat.categories) == 1  # pandas 2 reads names up to \x00 only
     assert two.findings.named_groups or one_category
-    other = make(labels[y], pairs[:, ::-1], name="other", labels=labels[:2])
+    column = make(labels[y], pairs[:, ::-1], name="other", labels=labels[:2])
     proba = rng.dirichlet(np.ones(3), 200)
     three = make(labels[rng.integers(3, size=200)], proba, name=f"{HOSTILE}\udcff", labels=labels)
-    for report in (two, three, ComparisonReport({f"{HOSTILE}m": two, f"{HOSTILE}o": other})):
+    for report in (two, three, ComparisonReport({f"{HOSTILE}m": two, f"{HOSTILE}o": column})):
         page = report.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
         texts = [report.to_text(details=True), page, report._repr_html_(), report.verdict]
         texts += [repr(report), str(report)]

@@ -157,17 +157,17 @@ def test_what_is_taken(tmp_path, name, suffix):
         pytest.importorskip("pyarrow")
         path = tmp_path / "x.parquet"
         pd.DataFrame(columns).to_parquet(path)
-    found = read_predictions(path)
-    assert found.y_true.astype(str).tolist() == [_plain(one) for one in columns[label]]
+    predictions = read_predictions(path)
+    assert predictions.y_true.astype(str).tolist() == [_plain(cell) for cell in columns[label]]
     several = isinstance(proba, list)
-    expected = np.column_stack([columns[one] for one in proba]) if several else columns[proba]
-    np.testing.assert_allclose(found.y_proba, expected)
-    assert several or str(found.labels[1]) == str(event)
+    expected = np.column_stack([columns[cell] for cell in proba]) if several else columns[proba]
+    np.testing.assert_allclose(predictions.y_proba, expected)
+    assert several or str(predictions.labels[1]) == str(event)
     (part,) = read_parts(path)
-    np.testing.assert_array_equal(part.y_true, found.y_true)
-    if found.note:
-        assert found.note.startswith(f"labels: {label} ({why}); ")
-        assert f"{', '.join(proba) if several else proba} (" in found.note
+    np.testing.assert_array_equal(part.y_true, predictions.y_true)
+    if predictions.note:
+        assert predictions.note.startswith(f"labels: {label} ({why}); ")
+        assert f"{', '.join(proba) if several else proba} (" in predictions.note
     else:  # nothing else could have been taken
         assert len(columns) == 2
 
@@ -228,31 +228,33 @@ def test_what_is_refused(here, capsys, name, command):
     path = written(here / "my x.csv", columns)
     with pytest.raises(ValueError) as error:
         read_predictions(path)
-    assert [one[argument] for one in error.value.choices] == choices
-    for one in choices:
-        assert f"{argument}={one!r}" in str(error.value)
-    more = ["--state", "s"] if command == "monitor" else []
-    assert main([command, path.name, *more]) == 2
+    assert [choice[argument] for choice in error.value.choices] == choices
+    for choice in choices:
+        assert f"{argument}={choice!r}" in str(error.value)
+    state = ["--state", "s"] if command == "monitor" else []
+    assert main([command, path.name, *state]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and not (here / "skcalib-report.html").exists()
     option = f"--{argument.replace('_', '-')}"
     commands = re.findall(f"skcalib {command} .*?{option} \\S+(?= or|\\.$)", said)
     assert len(commands) == len(choices)
-    for one, choice in zip(commands, choices, strict=True):
-        assert shlex.split(one)[1:] == [command, path.name, *more, option, choice]
+    for line, choice in zip(commands, choices, strict=True):
+        assert shlex.split(line)[1:] == [command, path.name, *state, option, choice]
         read_or_ask(path, {argument: choice})
 
 
 def read_or_ask(path, chosen):
     """The choice is taken, or the next question is about another column."""
     try:
-        found = read_predictions(path, **chosen)
+        predictions = read_predictions(path, **chosen)
     except ValueError as error:
-        other = hasattr(error, "choices") and not set(error.choices[0]) & set(chosen)
-        assert other or "3 labels" in str(error) or "no column of that name" in str(error)
+        is_next_question = hasattr(error, "choices") and not set(error.choices[0]) & set(chosen)
+        assert (
+            is_next_question or "3 labels" in str(error) or "no column of that name" in str(error)
+        )
     else:
         (argument,) = chosen
-        assert argument == "event" or f"{chosen[argument]} (as requested)" in found.note
+        assert argument == "event" or f"{chosen[argument]} (as requested)" in predictions.note
 
 
 def test_the_event_chooses_the_column_that_has_it(tmp_path):
@@ -260,9 +262,11 @@ def test_the_event_chooses_the_column_that_has_it(tmp_path):
     path = written(tmp_path / "x.csv", columns)
     with pytest.raises(ValueError, match="label_column='vip' or label_column='state'"):
         read_predictions(path)
-    found = read_predictions(path, event="churn")
-    assert found.y_true.tolist() == CHURN.tolist()
-    assert found.note.startswith("labels: state (it has the class churn); probability of churn: sc")
+    predictions = read_predictions(path, event="churn")
+    assert predictions.y_true.tolist() == CHURN.tolist()
+    assert predictions.note.startswith(
+        "labels: state (it has the class churn); probability of churn: sc"
+    )
 
 
 def test_columns_with_another_role_are_no_labels(tmp_path):
@@ -302,14 +306,14 @@ def test_the_first_line_says_what_was_taken(here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("event", "other"),
+    ("event", "absence"),
     [("YES", "no"), ("Yes", "no"), ("TRUE", "false"), ("Y", "n"), ("Positive", "negative")],
 )
-def test_letter_case_does_not_choose_the_event(here, event, other):
+def test_letter_case_does_not_choose_the_event(here, event, absence):
     """The event of a plain pair is the same in any letter case, also where it sorts first."""
-    columns = {"outcome": np.where(np.array(FLAG) == 1, event, other), "score": P}
+    columns = {"outcome": np.where(np.array(FLAG) == 1, event, absence), "score": P}
     read = read_predictions(written(here / "x.csv", columns))
-    assert list(read.labels) == [other, event]
+    assert list(read.labels) == [absence, event]
     assert f"probability of {event}: score" in read.note
 
 

@@ -41,8 +41,8 @@ def parquet():
 
 def refused_in_words(capsys, name):
     """By both commands: status 2, one line, no number of an error."""
-    for more in (["report"], ["monitor", "--state", "s"]):
-        assert main([*more, name]) == 2
+    for command in (["report"], ["monitor", "--state", "s"]):
+        assert main([*command, name]) == 2
         said = capsys.readouterr()
         assert said.err.count("\n") == 1 and not said.out
         assert re.search(r"\.\n$", said.err) and len(said.err) < 400
@@ -85,8 +85,8 @@ def test_empty_tables(here, capsys, content):
 )
 def test_what_is_no_file(here, capsys, name, words):
     (here / "folder").mkdir()
-    for one in ("p.txt", "p.csv", "p.csv.zst"):
-        (here / one).touch()
+    for file in ("p.txt", "p.csv", "p.csv.zst"):
+        (here / file).touch()
     assert words in refused_in_words(capsys, name).replace("\n", "")
 
 

@@ -116,19 +116,25 @@ def test_weights_and_the_event_reach_every_constructor(name, data):
 
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_signatures_and_docstrings_follow(name, data):
+    """A constructor of its own has the options of `from_predictions`, and no unknown ones."""
     cls, (y, p) = getattr(skcalib.displays, name), data
-    given = {"from_estimator": (known(p, y), p, y), "from_sketch": (ForecastSketch([0, 1]),)}
+    rows = DISPLAYS[name][0]
+    sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=rows.get("by"))
+    arguments = {"from_estimator": (known(p, y), p, y), "from_sketch": (sketch,)}
     written = inspect.signature(cls.from_predictions).parameters
-    for constructor, without in cls._constructors.items():
-        method = getattr(cls, constructor)
-        taken, words = inspect.signature(method).parameters, inspect.getdoc(method)
-        expected = written.keys() - {"y_true", "y_proba", *without}
-        assert expected <= taken.keys()
-        for parameter in taken:
-            assert parameter.removeprefix("**") in words, (constructor, parameter)
-        for lost in without:
-            with pytest.raises(TypeError, match=lost):
-                method(*given[constructor], **{lost: None})
+    for constructor in arguments.keys() & vars(cls).keys():
+        taken = inspect.signature(getattr(cls, constructor)).parameters
+        others = {"y_true", "y_proba", "X", "by", "labels"}
+        if constructor == "from_sketch":
+            others |= {"notion", "sample_weight", "pos_label", "groups", "intersections"}
+        assert written.keys() - taken.keys() <= others
+        for option in written.keys() & taken.keys() - {"sample_weight", "X"}:
+            assert written[option].default == taken[option].default
+    for constructor, values in arguments.items():
+        options = rows if constructor == "from_estimator" else {}
+        if hasattr(cls, constructor):
+            with pytest.raises(TypeError, match="unknown"):
+                getattr(cls, constructor)(*values, unknown=1, **options)
 
 
 def test_a_subclass_inherits_constructors(data):

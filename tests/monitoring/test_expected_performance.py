@@ -22,12 +22,12 @@ P = np.array([0.1, 0.3, 0.3, 0.6, 0.9])
 def observed(y, p):
     """What the labels give."""
     forecast = pairs(p) if p.ndim == 1 else p
-    found = {"accuracy": np.mean(forecast.argmax(axis=1) == y)}
-    found["brier"] = Brier().loss(np.eye(forecast.shape[1])[y], forecast).mean()
-    found["log_loss"] = -np.log(forecast[np.arange(len(y)), y]).mean()
+    metrics = {"accuracy": np.mean(forecast.argmax(axis=1) == y)}
+    metrics["brier"] = Brier().loss(np.eye(forecast.shape[1])[y], forecast).mean()
+    metrics["log_loss"] = -np.log(forecast[np.arange(len(y)), y]).mean()
     if forecast.shape[1] == 2 and 0 < y.sum() < len(y):
-        found["auc"] = roc_auc_score(y, forecast[:, 1])
-    return found
+        metrics["auc"] = roc_auc_score(y, forecast[:, 1])
+    return metrics
 
 
 def interval(high=0.01, level=0.95, target="E D(C, S), as far as", **changes):
@@ -36,13 +36,13 @@ def interval(high=0.01, level=0.95, target="E D(C, S), as far as", **changes):
 
 def test_two_forecasts_by_hand_and_the_limits_of_many():
     """Limits are normal for many samples, and skewed for rare events."""
-    found = expected_performance([0.2, 0.9])
-    assert found.accuracy.estimate == pytest.approx(0.85, abs=1e-12)
-    assert found.brier.estimate == pytest.approx((0.16 + 0.09) / 2, abs=1e-12)
+    expected = expected_performance([0.2, 0.9])
+    assert expected.accuracy.estimate == pytest.approx(0.85, abs=1e-12)
+    assert expected.brier.estimate == pytest.approx((0.16 + 0.09) / 2, abs=1e-12)
     # Events first: .9 with .8 of a higher score in order, .2 with .1 against it.
-    assert found.auc.estimate == pytest.approx(0.72 / 0.74, abs=1e-12)
+    assert expected.auc.estimate == pytest.approx(0.72 / 0.74, abs=1e-12)
     variance = (0.16 + 0.09) / 4  # of the number of right predictions, over n^2
-    assert found.accuracy.standard_error == pytest.approx(np.sqrt(variance), abs=1e-12)
+    assert expected.accuracy.standard_error == pytest.approx(np.sqrt(variance), abs=1e-12)
     z = norm.ppf(0.975)
     many = expected_performance(np.full(4000, 0.4)).accuracy
     assert many.high - many.estimate == pytest.approx(z * many.standard_error, rel=0.01)
@@ -57,13 +57,15 @@ def test_moments_by_enumeration_of_all_labels(p):
     labels = np.array(list(product(range(chances.shape[1]), repeat=len(p))))
     mass = np.prod(chances[np.arange(len(p)), labels], axis=1)
     assert mass.sum() == pytest.approx(1)
-    found = expected_performance(p)
+    performance = expected_performance(p)
     for name in METRICS[:3]:
         values = np.array([observed(y, p)[name] for y in labels])
         mean = mass @ values
-        one = getattr(found, name)
-        assert one.estimate == pytest.approx(mean, abs=1e-12)
-        assert one.standard_error == pytest.approx(np.sqrt(mass @ (values - mean) ** 2), abs=1e-12)
+        interval = getattr(performance, name)
+        assert interval.estimate == pytest.approx(mean, abs=1e-12)
+        assert interval.standard_error == pytest.approx(
+            np.sqrt(mass @ (values - mean) ** 2), abs=1e-12
+        )
 
 
 def test_the_area_by_pairs_and_its_weights():
@@ -74,27 +76,27 @@ def test_the_area_by_pairs_and_its_weights():
         for j in set(range(10)) - {i}:
             pair = weight[i] * weight[j] * p[i] * (1 - p[j])
             up, down = up + pair * ((p[i] > p[j]) + 0.5 * (p[i] == p[j])), down + pair
-    found = expected_performance(p, sample_weight=weight).auc
-    assert found.estimate == pytest.approx(up / down, abs=1e-12)
+    auc = expected_performance(p, sample_weight=weight).auc
+    assert auc.estimate == pytest.approx(up / down, abs=1e-12)
     # The standard error of many samples is that of drawn labels.
     p = rng.beta(1, 2, 400)
     y, rank = rng.random((2000, 400)) < p, 1 + np.argsort(np.argsort(p))
     events = y.sum(axis=1)
     drawn = (y @ rank - events * (events + 1) / 2) / (events * (400 - events))
-    found = expected_performance(p).auc
-    assert found.standard_error == pytest.approx(np.std(drawn), rel=4 / np.sqrt(4000))
-    assert found.estimate == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(2000))
+    auc = expected_performance(p).auc
+    assert auc.standard_error == pytest.approx(np.std(drawn), rel=4 / np.sqrt(4000))
+    assert auc.estimate == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(2000))
 
 
 def test_weights_average_and_certain_forecasts():
     weight = np.array([2, 1, 0, 3, 1])
-    found = expected_performance(P, sample_weight=weight)
+    performance = expected_performance(P, sample_weight=weight)
     repeated = expected_performance(np.repeat(P, weight))
-    assert found.n_samples == 4
+    assert performance.n_samples == 4
     for name in METRICS[:3]:
-        one, two = getattr(found, name), getattr(repeated, name)
-        assert one.estimate == pytest.approx(two.estimate, abs=1e-12)
-        assert one.standard_error > two.standard_error  # a weight of 2 is not two labels
+        interval, two = getattr(performance, name), getattr(repeated, name)
+        assert interval.estimate == pytest.approx(two.estimate, abs=1e-12)
+        assert interval.standard_error > two.standard_error  # a weight of 2 is not two labels
     sure = expected_performance([0.0, 0.0, 1.0])
     assert [getattr(sure, name).estimate for name in METRICS] == [1, 0, 0, 1]
     assert sure.accuracy.low == sure.accuracy.high == 1
@@ -124,20 +126,22 @@ def test_weights_labels_and_order_of_the_labelled_window():
     (y, p), new = world(3, slope=0.7), world(4)[1]
     weight = np.random.default_rng(0).integers(0, 3, 400)
     rows = np.repeat(np.arange(400), weight)
-    found = expected_performance(new, labelled=(y, p, weight))
+    performance = expected_performance(new, labelled=(y, p, weight))
     repeated = expected_performance(new, labelled=(y[rows], p[rows]))
-    assert found.n_labelled == (weight > 0).sum()
+    assert performance.n_labelled == (weight > 0).sum()
     labelled = np.where(y, "a", "b"), pairs(p), weight
     mirrored = expected_performance(pairs(new), labelled=labelled, labels=["b", "a"])
     turned = expected_performance(new[::-1], labelled=(y[::-1], p[::-1], weight[::-1]))
     for name in METRICS:
-        estimate = found.adjusted[name].estimate
+        estimate = performance.adjusted[name].estimate
         # The area leaves out pairs of a sample with itself, but not with its repetition.
         tolerance = 1e-3 if name == "auc" else 1e-5
         assert repeated.adjusted[name].estimate == pytest.approx(estimate, abs=tolerance)
         for other in (mirrored, turned):
             assert other.adjusted[name].estimate == pytest.approx(estimate, abs=1e-9)
-            assert other.adjusted[name].low == pytest.approx(found.adjusted[name].low, abs=1e-9)
+            assert other.adjusted[name].low == pytest.approx(
+                performance.adjusted[name].low, abs=1e-9
+            )
 
 
 def test_over_confident_and_small_windows():
@@ -148,12 +152,17 @@ def test_over_confident_and_small_windows():
     none = expected_performance(p, labelled=(np.zeros(102, dtype=int), p / 2), labels=[0, 1])
     assert set(none.adjusted) == {"accuracy", "brier", "log_loss"}
     assert none.auc is not None
-    assert all(np.isfinite([one.low, one.high]).all() for one in none.adjusted.values())
+    assert all(
+        np.isfinite([interval.low, interval.high]).all() for interval in none.adjusted.values()
+    )
     y, p = world(1, 2000, slope=0.5)
-    found = expected_performance(world(2, 1000)[1], labelled=(y, p))
+    performance = expected_performance(world(2, 1000)[1], labelled=(y, p))
     for name, sign in (("accuracy", 1), ("auc", 1), ("brier", -1), ("log_loss", -1)):
-        assert sign * (getattr(found, name).estimate - found.adjusted[name].estimate) > 0.01
-        assert found.adjusted[name].standard_error > getattr(found, name).standard_error
+        assert (
+            sign * (getattr(performance, name).estimate - performance.adjusted[name].estimate)
+            > 0.01
+        )
+        assert performance.adjusted[name].standard_error > getattr(performance, name).standard_error
 
 
 def test_the_text_and_the_table_say_what_is_not_seen():
@@ -169,12 +178,12 @@ def test_the_text_and_the_table_say_what_is_not_seen():
 
 
 def test_the_error_interval_by_hand():
-    found = expected_performance(np.full(50, 0.3), error_interval=interval(0.01))
+    performance = expected_performance(np.full(50, 0.3), error_interval=interval(0.01))
     tail = norm.ppf(1 - 0.025 / 2)  # half of 5 % is that of the upper limit of the error
     sizes = {"accuracy": 1.0, "brier": 0.4, "log_loss": abs(logit(0.3))}
-    assert found.adjusted.keys() == sizes.keys()
+    assert performance.adjusted.keys() == sizes.keys()
     for name, size in sizes.items():
-        one, own = found.adjusted[name], getattr(found, name)
+        one, own = performance.adjusted[name], getattr(performance, name)
         assert one.estimate == own.estimate
         reach = (one.high - one.low) / 2 - tail * one.standard_error
         assert reach == pytest.approx(0.1 * size, abs=0.005)
@@ -185,15 +194,15 @@ def test_the_error_interval_by_hand():
 def test_no_change_of_this_size_leaves_the_bound(n_classes):
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(n_classes, 5.0), 300)
-    other = rng.dirichlet(np.full(n_classes, 5.0), 300)
-    other = other if n_classes > 2 else np.where(p > 0.5, 0.9 * p, p + 0.1 * (1 - p))
-    error = Brier().divergence(other, p).mean()
-    found = expected_performance(p, error_interval=interval(error))
-    right = {"accuracy": other[np.arange(300), p.argmax(axis=1)].mean()}
-    right["brier"] = Brier().loss(other, p).mean()
-    right["log_loss"] = -np.sum(other * np.log(p), axis=1).mean()
+    changed = rng.dirichlet(np.full(n_classes, 5.0), 300)
+    changed = changed if n_classes > 2 else np.where(p > 0.5, 0.9 * p, p + 0.1 * (1 - p))
+    error = Brier().divergence(changed, p).mean()
+    performance = expected_performance(p, error_interval=interval(error))
+    right = {"accuracy": changed[np.arange(300), p.argmax(axis=1)].mean()}
+    right["brier"] = Brier().loss(changed, p).mean()
+    right["log_loss"] = -np.sum(changed * np.log(p), axis=1).mean()
     for name, value in right.items():
-        one = found.adjusted[name]
+        one = performance.adjusted[name]
         assert one.low <= value <= one.high
         assert abs(value - one.estimate) > 0.1 * (one.high - one.estimate)  # a change that matters
 
@@ -240,12 +249,12 @@ def test_coverage(name):
     hits: dict[str, list] = {}
     for seed in range(200):
         old, (y, p) = windows(name, seed)
-        found = expected_performance(p, labelled=old)
+        performance = expected_performance(p, labelled=old)
         for metric, value in observed(y, p).items():
-            one = found.adjusted[metric]
-            hits.setdefault(metric, []).append(one.low <= value <= one.high)
+            interval = performance.adjusted[metric]
+            hits.setdefault(metric, []).append(interval.low <= value <= interval.high)
             if name == "calibrated":
-                own = getattr(found, metric)
+                own = getattr(performance, metric)
                 hits.setdefault(f"own {metric}", []).append(own.low <= value <= own.high)
     coverage = {metric: np.mean(values) for metric, values in hits.items()}
     assert all(abs(value - 0.95) <= 0.06 for value in coverage.values()), coverage
@@ -258,11 +267,11 @@ def test_coverage_within_the_error_interval_and_what_is_not_seen():
     for seed in range(100):
         (y_old, old), (y, p) = windows("slope", seed)
         error = calibration_error_interval(y_old, old)
-        found = expected_performance(p, error_interval=error).adjusted
+        performance = expected_performance(p, error_interval=error).adjusted
         truth = observed(y, p)
-        inside.append([found[m].low <= truth[m] <= found[m].high for m in METRICS[:3]])
+        inside.append([performance[m].low <= truth[m] <= performance[m].high for m in METRICS[:3]])
         y_before, before = world(seed, 500)
-        one = expected_performance(p, labelled=(y_before, before)).adjusted["brier"]
-        blind.append(one.low <= truth["brier"] <= one.high)
+        interval = expected_performance(p, labelled=(y_before, before)).adjusted["brier"]
+        blind.append(interval.low <= truth["brier"] <= interval.high)
     assert np.mean(inside, axis=0).min() >= 0.95
     assert np.mean(blind) < 0.5

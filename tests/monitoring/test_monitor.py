@@ -111,34 +111,34 @@ def test_means_before_and_after_are_those_of_the_named_samples(window, kind):
         if kind == "saved":
             monitor = CalibrationMonitor.from_bytes(monitor.to_bytes())
     if weight is not None:
-        p, y, weight = (one[weight > 0] for one in (p, y, weight))
+        p, y, weight = (values[weight > 0] for values in (p, y, weight))
     assert len(monitor.alarms_) > 1
     first, last = monitor.alarms_[0], monitor.alarms_[-1]
     assert first.before_first == 1 and first.at < last.before_first <= last.since + 1
-    for one in monitor.alarms_:
+    for alarm in monitor.alarms_:
         parts = {
-            "before": slice(one.before_first - 1, one.since),
-            "after": slice(one.since, one.at),
+            "before": slice(alarm.before_first - 1, alarm.since),
+            "after": slice(alarm.since, alarm.at),
         }
-        if one.before is None:  # it began at once after the last start
-            assert one.since == one.before_first - 1
+        if alarm.before is None:  # it began at once after the last start
+            assert alarm.since == alarm.before_first - 1
             del parts["before"]
         for name, rows in parts.items():
-            own = None if weight is None else weight[rows]
-            means = [np.average(values[rows], weights=own) for values in (p, y)]
-            if one.evidence.event == "class 0":
+            weight_of_rows = None if weight is None else weight[rows]
+            means = [np.average(values[rows], weights=weight_of_rows) for values in (p, y)]
+            if alarm.evidence.event == "class 0":
                 means = [1 - mean for mean in means]
-            assert getattr(one, name) == pytest.approx(means, rel=1e-9)
-        assert one.evidence.since == one.since
-        score, hit = p[one.since : one.at], y[one.since : one.at]
-        if kind == "classwise" and one.evidence.event == "class 0":
+            assert getattr(alarm, name) == pytest.approx(means, rel=1e-9)
+        assert alarm.evidence.since == alarm.since
+        score, hit = p[alarm.since : alarm.at], y[alarm.since : alarm.at]
+        if kind == "classwise" and alarm.evidence.event == "class 0":
             score, hit = 1 - score, 1 - hit
-        rows = in_range(score, one.evidence)
+        rows = in_range(score, alarm.evidence)
         gap = (hit - score)[rows].mean()
-        assert rows.sum() > 10 and one.evidence.difference == pytest.approx(gap, rel=1e-9)
+        assert rows.sum() > 10 and alarm.evidence.difference == pytest.approx(gap, rel=1e-9)
     gaps = [
-        (one.after[1] - one.after[0]) * (-1 if one.evidence.event == "class 0" else 1)
-        for one in (first, last)
+        (alarm.after[1] - alarm.after[0]) * (-1 if alarm.evidence.event == "class 0" else 1)
+        for alarm in (first, last)
     ]
     assert gaps[0] > 0.08 and gaps[1] < -0.02
     assert abs(first.before[1] - first.before[0]) < 0.02
@@ -148,19 +148,19 @@ def test_the_evidence_of_a_test_is_about_the_samples_since():
     rng = np.random.default_rng(5)
     y, p = changing(3000, 1500, rng, shift=-0.9)
     test = SequentialCalibrationTest().partial_fit(y, p)
-    found = test.evidence()
-    assert abs(found.since - 1500) < 150
-    rows = np.arange(3000) >= found.since
-    rows &= in_range(p, found)
-    assert found.difference == pytest.approx((y - p)[rows].mean(), rel=1e-9)
-    assert found.difference < 2 * (y - p)[in_range(p, found)].mean() * 0.8  # not diluted
+    evidence = test.evidence()
+    assert abs(evidence.since - 1500) < 150
+    rows = np.arange(3000) >= evidence.since
+    rows &= in_range(p, evidence)
+    assert evidence.difference == pytest.approx((y - p)[rows].mean(), rel=1e-9)
+    assert evidence.difference < 2 * (y - p)[in_range(p, evidence)].mean() * 0.8  # not diluted
 
 
 def test_where_the_change_began():
     """The median of nine estimates; a single one may be a thousand samples off."""
     streams = [changing(3500, 2500, np.random.default_rng(seed)) for seed in range(9)]
-    found = [CalibrationMonitor(window=500).partial_fit(*one).alarms_[0] for one in streams]
-    assert abs(np.median([one.since for one in found]) - 2500) < 100
+    alarms = [CalibrationMonitor(window=500).partial_fit(*sample).alarms_[0] for sample in streams]
+    assert abs(np.median([alarm.since for alarm in alarms]) - 2500) < 100
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_two_changes_are_two_alarms():
         shift = np.repeat([0, -0.8, 0, second], [1500, 1500, size, 6000 - size])
         y = np.random.default_rng(1).random(9000) < expit(z + shift)
         monitor = CalibrationMonitor(n_windows=4).partial_fit(y, expit(z))
-        first, last = (one.at for one in monitor.alarms_)
+        first, last = (alarm.at for alarm in monitor.alarms_)
         assert monitor.n_alarms_ == 2 and len(monitor.windows_) == 4
         assert 1500 < first < 2000 and 0 < last - 3000 - size < 600
         said = monitor.summary()
@@ -257,14 +257,16 @@ def test_windows():
     monitor = CalibrationMonitor(window=200, n_windows=3)
     for rows in np.split(np.arange(1050), 15):
         monitor.partial_fit(y[rows], p[rows], weight[rows])
-    ends = [(one.first, one.last) for one in monitor.windows_]
+    ends = [(window.first, window.last) for window in monitor.windows_]
     assert ends == [(401, 600), (601, 800), (801, 1000)]
-    rows, one = slice(800, 1000), monitor.windows_[-1]
-    assert one.mean_predicted == pytest.approx(np.average(p[rows], weights=weight[rows]))
-    assert one.observed == pytest.approx(np.average(y[rows], weights=weight[rows]))
-    assert one.weight == pytest.approx(weight[rows].sum()) and one.sketch.n_samples_seen_ == 200
-    narrow, wide = one.difference(0.9), one.difference()
-    assert narrow.estimate == pytest.approx(one.observed - one.mean_predicted, abs=1e-9)
+    rows, window = slice(800, 1000), monitor.windows_[-1]
+    assert window.mean_predicted == pytest.approx(np.average(p[rows], weights=weight[rows]))
+    assert window.observed == pytest.approx(np.average(y[rows], weights=weight[rows]))
+    assert (
+        window.weight == pytest.approx(weight[rows].sum()) and window.sketch.n_samples_seen_ == 200
+    )
+    narrow, wide = window.difference(0.9), window.difference()
+    assert narrow.estimate == pytest.approx(window.observed - window.mean_predicted, abs=1e-9)
     assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
 
 
@@ -296,22 +298,22 @@ def test_batches_and_restarts_do_not_change_a_bit(kind, notion, features, n_clas
     if kind is CalibrationMonitor:
         beside["by"], options["window"] = rng.choice(["a", "b"], 120), 100
     again = {"features": features} if features is columns else {}
-    found = set()
+    paths = set()
     for size in (7, 60, 120) if weighted else (1, 60, 120):
         stream, copy = (kind(labels, **options) for _ in range(2))
         forecast = np.asfortranarray(p) if size == 60 else p
         for start in range(0, 120, size):
             rows = slice(start, start + size)
-            own = {name: one[rows] for name, one in beside.items()}
+            batch = {name: one[rows] for name, one in beside.items()}
             for one in (stream, copy):
-                one.partial_fit(np.array(labels)[y[rows]], forecast[rows], **own)
+                one.partial_fit(np.array(labels)[y[rows]], forecast[rows], **batch)
             copy = kind.from_bytes(copy.to_bytes(), **again)
         assert copy.to_bytes() == stream.to_bytes() and b"pickle" not in stream.to_bytes()
         assert copy.get_params()["alpha"] == 0.02 and (copy.path_ == stream.path_).all()
         assert copy.n_samples_seen_ == ((weight > 0).sum() if weighted else 120)
         told = [stream.alarms_] if kind is CalibrationMonitor else [stream.evidence()]
-        found.add((stream.path_.tobytes(), repr(told)))
-    assert len(found) == 1 or features is KERNEL  # whose sums are rounded
+        paths.add((stream.path_.tobytes(), repr(told)))
+    assert len(paths) == 1 or features is KERNEL  # whose sums are rounded
 
 
 REFUSED = [
@@ -366,13 +368,13 @@ def test_what_cannot_be_saved_is_refused_before_it_is_added(kind):
     for name, value in [*wrong, *right]:
         labels = value if name == "labels" else [0, 1]
         one = kind(labels, **({name: value} if name == "features" else {}))
-        given = {name: value} if name in ("by", "source") else {}
+        options = {name: value} if name in ("by", "source") else {}
         if any(value is known for _, known in right):
-            one.partial_fit(np.asarray(labels), [0.2, 0.7], **given)
+            one.partial_fit(np.asarray(labels), [0.2, 0.7], **options)
             assert kind.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
             continue
         with pytest.raises(ValueError, match=f"{name} takes strings and finite numbers only.*got"):
-            one.partial_fit(np.asarray(labels), [0.2, 0.7], **given)
+            one.partial_fit(np.asarray(labels), [0.2, 0.7], **options)
         assert not hasattr(one, "classes_")
 
 
@@ -413,14 +415,14 @@ def test_threads_may_share_a_stream(kind):
 @pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
 def test_pandas_objects_with_different_indices(kind):
     y, stream = pd.Series([0, 1, 1, 0], index=[3, 1, 2, 0]), kind([0, 1])
-    p, other = pd.Series([0.2, 0.6, 0.7, 0.4], index=y.index), pd.Series([0.2, 0.6, 0.7, 0.4])
-    given = {"y_proba": (other,), "sample_weight": (p, other)}
-    for name, rest in given.items():
+    p, reindexed = pd.Series([0.2, 0.6, 0.7, 0.4], index=y.index), pd.Series([0.2, 0.6, 0.7, 0.4])
+    wrong = {"y_proba": (reindexed,), "sample_weight": (p, reindexed)}
+    for name, arguments in wrong.items():
         with pytest.raises(ValueError, match=f"y_true and {name} have different indices"):
-            stream.partial_fit(y, *rest)
+            stream.partial_fit(y, *arguments)
     if kind is CalibrationMonitor:
         with pytest.raises(ValueError, match="y_true and by have different indices"):
-            stream.partial_fit(y, p, by=other)
+            stream.partial_fit(y, p, by=reindexed)
     assert not hasattr(stream, "classes_") and stream.partial_fit(y, p).n_samples_seen_ == 4
 
 
@@ -430,16 +432,16 @@ def test_pandas_objects_with_different_indices(kind):
 def test_the_mean_run_length(n, alpha):
     """Of new monitors, one after the other: at least 1 / alpha up to 3 standard errors."""
     y, p = changing(n, 0, np.random.default_rng(0), shift=0)
-    found, start, cap = [], 0, int(4 / alpha)  # a longer run counts as `cap`
+    lengths, start, cap = [], 0, int(4 / alpha)  # a longer run counts as `cap`
     while start + cap <= n:
         monitor = CalibrationMonitor(alpha=alpha, window=cap)
         for rows in np.split(np.arange(start, start + cap), 16):
             if monitor.partial_fit(y[rows], p[rows]).n_alarms_:
                 break
-        found.append(monitor.alarms_[0].at if monitor.n_alarms_ else cap)
-        start += found[-1]
-    assert len(found) > 50
-    assert np.mean(found) > 1 / alpha - 3 * np.std(found) / np.sqrt(len(found))
+        lengths.append(monitor.alarms_[0].at if monitor.n_alarms_ else cap)
+        start += lengths[-1]
+    assert len(lengths) > 50
+    assert np.mean(lengths) > 1 / alpha - 3 * np.std(lengths) / np.sqrt(len(lengths))
 
 
 def test_samples_without_a_group_are_no_group():

@@ -170,7 +170,7 @@ def test_an_interrupted_write_leaves_the_state(here, capsys, monkeypatch, functi
         patch.setattr(function, full)
         assert main(["monitor", "b.csv", "--state", "s"]) == 2
     assert (here / "s").read_bytes() == before
-    assert sorted(one.name for one in here.iterdir()) == ["a.csv", "b.csv", "s"]
+    assert sorted(file.name for file in here.iterdir()) == ["a.csv", "b.csv", "s"]
     assert main(["monitor", "b.csv", "--state", "s"]) == 1  # the alarm is not lost
 
 
@@ -191,7 +191,7 @@ def test_links_devices_and_files_of_killed_writers(here, capsys):
     assert main(["monitor", "a.csv", "--state", "link"]) == 0
     assert (here / "link").is_symlink() and (here / "s").is_file()
     names = {".skcalib-00000000-0.tmp", "a.csv", "link", "pipe", "s"}
-    assert {one.name for one in here.iterdir()} == names
+    assert {file.name for file in here.iterdir()} == names
 
 
 def test_twenty_writers_at_once(here):
@@ -199,11 +199,11 @@ def test_twenty_writers_at_once(here):
     for number in range(20):
         write(here / f"{number}.csv", [0, 1], np.array([0.25, 0.5 + number / 100]))
     names = ("label_column", "score_column", "event", "sep", "decimal", "by", "alpha", "window")
-    given = dict.fromkeys((*names, "notion", "normalize")) | {"ignore": []}
+    unset = dict.fromkeys((*names, "notion", "normalize")) | {"ignore": []}
     said, status = [], []
 
     def add(number):
-        options = SimpleNamespace(files=[here / f"{number}.csv"], state=here / "s", **given)
+        options = SimpleNamespace(files=[here / f"{number}.csv"], state=here / "s", **unset)
         status.append(run_monitor(options, said.append))
 
     with ThreadPoolExecutor(20) as writers:
@@ -448,8 +448,8 @@ def test_a_score_of_the_other_class_in_a_later_file(here):
     frame.assign(p_yes=1 - frame["p_yes"]).rename(columns={"p_yes": "p_no"}).to_csv("c.csv")
     for name, state in (("a", "s"), ("b", "s"), ("a", "t"), ("c", "t")):
         assert main(["monitor", f"{name}.csv", "--state", state]) == 0
-    found = [monitor_of(here / state).log_statistic_ for state in "st"]
-    assert found[0] == pytest.approx(found[1], abs=1e-12)
+    statistics = [monitor_of(here / state).log_statistic_ for state in "st"]
+    assert statistics[0] == pytest.approx(statistics[1], abs=1e-12)
 
 
 def test_a_state_without_names(here, capsys):

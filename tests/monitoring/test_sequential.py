@@ -33,9 +33,9 @@ def binary(n, kind, rng):
 @pytest.mark.parametrize(("largest", "length"), [(1e-4, 1), (0.5, 1), (0, 0)])
 def test_tilts_have_the_length_one_unless_all_residuals_are_zero(largest, length):
     p, kernel = np.linspace(0, largest, 50), LaplacianKernel(0.5)
-    found = KernelAlternatives(kernel, 2)
-    found.advance(np.column_stack([1 - p, p]), np.tile([1.0, 0.0], (50, 1)), None)
-    tilts = kernel(found.landmarks, found.landmarks) @ found.used
+    alternatives = KernelAlternatives(kernel, 2)
+    alternatives.advance(np.column_stack([1 - p, p]), np.tile([1.0, 0.0], (50, 1)), None)
+    tilts = kernel(alternatives.landmarks, alternatives.landmarks) @ alternatives.used
     assert np.sqrt(np.square(tilts).sum(axis=1)).max() == pytest.approx(length)
 
 
@@ -84,11 +84,11 @@ def test_the_change_and_the_range_are_found():
     y = rng.random(6000) < np.where(wrong, p - 0.2, p)
     test = SequentialCalibrationTest().partial_fit(y[2000:2010], p[2000:2010])
     assert test.log_e_value_ > 0 and not test.rejected_ and test.evidence() is None
-    found = SequentialCalibrationTest().partial_fit(y, p).evidence()
-    assert abs(found.since - 2000) < 500
-    assert abs(found.low - 0.7) < 0.06 and found.high > 0.95 and found.difference < -0.08
-    assert f"too high for scores from {found.low:.2g} to 1" in str(found)
-    assert f"{found.since + 1:,}" in str(found)
+    evidence = SequentialCalibrationTest().partial_fit(y, p).evidence()
+    assert abs(evidence.since - 2000) < 500
+    assert abs(evidence.low - 0.7) < 0.06 and evidence.high > 0.95 and evidence.difference < -0.08
+    assert f"too high for scores from {evidence.low:.2g} to 1" in str(evidence)
+    assert f"{evidence.since + 1:,}" in str(evidence)
 
 
 def test_records_of_two_streams():
@@ -114,14 +114,14 @@ def test_functions_and_kernels_of_users_are_passed_again():
         SequentialCalibrationTest(features=features).partial_fit([0, 1], [0.2, 0.7]).to_bytes()
         for features in (np.sin, kernel, "auto")
     )
-    for data, options, words in (
+    for state, options, words in (
         (functions, {}, "pass it again, SequentialCalibrationTest.from_bytes"),
         (functions, {"features": lambda p: np.outer(p, [1, 2])}, "does not fit its parameters"),
         (kernels, {}, "cannot be written: pass it again"),
         (plain, {"features": np.sin}, "features='auto': leave out features"),
     ):
         with pytest.raises(ValueError, match=words):
-            read(data, **options)
+            read(state, **options)
     assert read(kernels, features=kernel).to_bytes() == kernels
 
 
@@ -207,13 +207,13 @@ def test_the_expectation_over_all_labels_is_one(notion):
 def streams(n_streams, n, kind, seed):
     """Tests of so many streams."""
     draws = (binary(n, kind, np.random.default_rng([seed, k])) for k in range(n_streams))
-    return [SequentialCalibrationTest().partial_fit(*one) for one in draws]
+    return [SequentialCalibrationTest().partial_fit(*stream) for stream in draws]
 
 
 def test_false_alarms_of_short_streams():
     """120 streams of 1,000: at most alpha + 3 standard errors at any time."""
-    found = np.mean([one.rejected_ for one in streams(120, 1000, "calibrated", 0)])
-    assert found <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 120)
+    rejected = np.mean([stream.rejected_ for stream in streams(120, 1000, "calibrated", 0)])
+    assert rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 120)
 
 
 STREAMS = dict(binary=500, adversarial=200, kernel=200, top_label=120, classwise=70, canonical=70)
@@ -248,7 +248,7 @@ def test_false_alarms_over_all_times(notion, n_streams):
 @pytest.mark.parametrize(("kind", "most"), [("slope", 892), ("shift", 975), ("wave", 2000)])
 def test_delays(kind, most):
     """Median number of samples to a rejection, of 100 streams."""
-    at = [one.rejected_at_ or np.inf for one in streams(100, 4000, kind, 1)]
+    at = [stream.rejected_at_ or np.inf for stream in streams(100, 4000, kind, 1)]
     assert np.median(at) <= most
 
 

@@ -11,10 +11,9 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 import skcalib
-from skcalib import kernels, scores
+from skcalib import kernels, scores, smoothers
 from skcalib._util import types
 from skcalib.data import notions
-from skcalib.smoothers import named
 
 #: Tells what a class inherits from its own library apart from what it inherits from others.
 OURS = "skcalib"
@@ -91,7 +90,7 @@ def test_the_walk_finds_what_it_looks_for():
     [
         (scores.LossLike, scores.SCORES),
         (notions.NotionLike, notions.NOTIONS),
-        (named.SmootherLike, named.SMOOTHERS),
+        (smoothers.SmootherLike, smoothers.SMOOTHERS),
         (kernels.KernelLike, kernels.KERNELS),
         (types.Method, scores.METHODS),
     ],

@@ -51,8 +51,8 @@ NAMES = [(name, classes, place) for classes, place, names in NAMES_OF for name i
 
 @pytest.mark.parametrize(("name", "classes", "place"), NAMES, ids=[name for name, *_ in NAMES])
 def test_names_of_a_class(name, classes, place):
-    found = read_name(name, classes, default=1)
-    assert (found.kind, found.place) == ("class", place)
+    reading = read_name(name, classes, default=1)
+    assert (reading.kind, reading.place) == ("class", place)
     if not re.search(r"\d", name):
         assert read_name(name, classes).place == place or name in ("y_proba", "positive")
 
@@ -152,9 +152,9 @@ def test_functions_ask_for_an_event_that_sorts_first(pair):
             ValueError, match=f"pass pos_label='{pair[1]}' or pos_label='{pair[0]}'"
         ):
             s.calibration_summary(y, forecast)
-    found = s.calibration_summary(y, proba, pos_label=pair[1])
+    summary = s.calibration_summary(y, proba, pos_label=pair[1])
     expected = s.calibration_summary([1, 0, 1, 0], proba)
-    assert found.brier == expected.brier and found.event == pair[1]
+    assert summary.brier == expected.brier and summary.event == pair[1]
 
 
 Y = np.array(["churn", "stay", "churn", "stay", "stay"])
@@ -178,9 +178,9 @@ def test_a_named_column_is_the_probability_of_its_class(kind, name):
     assert problem.classes.tolist() == ["stay", "churn"]
     np.testing.assert_array_equal(problem.forecast[:, 1], P)
     np.testing.assert_array_equal(problem.target[:, 1], Y == "churn")
-    other = check_problem(Y, BY_NAME[kind](re.sub("(?i)churn", "STAY", name), P))
-    assert other.classes.tolist() == ["churn", "stay"]
-    np.testing.assert_array_equal(other.target[:, 1], Y == "stay")
+    opposite = check_problem(Y, BY_NAME[kind](re.sub("(?i)churn", "STAY", name), P))
+    assert opposite.classes.tolist() == ["churn", "stay"]
+    np.testing.assert_array_equal(opposite.target[:, 1], Y == "stay")
 
 
 @pytest.mark.parametrize("kind", BY_NAME)
@@ -281,12 +281,12 @@ def test_recalibrators_read_names_by_the_same_rule(kind):
 
 @pytest.mark.parametrize("kind", BY_NAME)
 def test_recalibrators_refuse_another_name_than_at_fit(kind):
-    column, other = (BY_NAME[kind](name, P) for name in ("p_churn", "p_stay"))
+    column, opposite = (BY_NAME[kind](name, P) for name in ("p_churn", "p_stay"))
     if "frame" in kind:
         # scikit-learn says so where it knows the names of the frame; 1.6 does not for polars
         with pytest.raises(ValueError, match="feature names should match|probabilities of 'churn'"):
-            s.PlattScaling().fit(column, MIXED).predict(other)
-        series = other["p_stay"]
+            s.PlattScaling().fit(column, MIXED).predict(opposite)
+        series = opposite["p_stay"]
         with pytest.raises(ValueError, match="'p_stay', so .* probabilities of 'churn'"):
             s.PlattScaling().fit(column, MIXED).predict(series)
     else:
@@ -294,7 +294,7 @@ def test_recalibrators_refuse_another_name_than_at_fit(kind):
             fitted = s.PlattScaling(labels=["stay", "churn"]).fit(fitted_to, MIXED)
             np.testing.assert_array_equal(fitted.transform(column), RECALIBRATED)
             with pytest.raises(ValueError, match="'p_stay', so .* probabilities of 'churn'"):
-                fitted.transform(other)
+                fitted.transform(opposite)
     turned = pd.DataFrame({"p_stay": 1 - P, "p_churn": P})
     fitted = s.PlattScaling(labels=["stay", "churn"]).fit(turned, MIXED)
     np.testing.assert_allclose(fitted.transform(turned), RECALIBRATED, rtol=1e-12)
@@ -342,9 +342,9 @@ def test_a_comparison_of_columns_of_different_classes():
     for second in (stay, p**2):
         with pytest.raises(ValueError, match="of different classes: pass pos_label="):
             s.compare_calibration(y, churn, second)
-    found = s.compare_calibration(y, churn, p**2, pos_label="churn")
-    assert found == s.compare_calibration(y, p, p**2, pos_label="churn")
-    assert found.high < 0
+    difference = s.compare_calibration(y, churn, p**2, pos_label="churn")
+    assert difference == s.compare_calibration(y, p, p**2, pos_label="churn")
+    assert difference.high < 0
 
 
 def test_frames_whose_names_are_partly_classes():
@@ -402,33 +402,33 @@ def test_names_of_samples_that_are_added(kind, names, library):
     first, second, error = names
     if library is pl and 1 in first:
         return  # the number of a column is text in polars, and names a class
-    found = ADDED[kind]().partial_fit(*batch(first, library))
-    before = found.to_bytes()
+    stream = ADDED[kind]().partial_fit(*batch(first, library))
+    before = stream.to_bytes()
     if error is not None:
         with pytest.raises(ValueError, match=error):
-            found.partial_fit(*batch(second, library, 1))
-        assert found.to_bytes() == before
+            stream.partial_fit(*batch(second, library, 1))
+        assert stream.to_bytes() == before
         return
-    found = type(found).from_bytes(before).partial_fit(*batch(second, library, 1))
+    stream = type(stream).from_bytes(before).partial_fit(*batch(second, library, 1))
     arrays = ADDED[kind]().partial_fit(*batch((None, None), library))
     arrays.partial_fit(*batch((None, None), library, 1))
-    assert found.n_samples_seen_ == arrays.n_samples_seen_ == 100
-    named = [one if isinstance(one, str) else None for one in (first if first[0] else second)]
-    assert [found.label_name_, found.score_name_] == named
+    assert stream.n_samples_seen_ == arrays.n_samples_seen_ == 100
+    named = [name if isinstance(name, str) else None for name in (first if first[0] else second)]
+    assert [stream.label_name_, stream.score_name_] == named
     assert arrays.label_name_ is arrays.score_name_ is None
 
 
 def test_names_of_sketches_that_are_merged():
-    one, two, other, flag = (
+    first, two, survived, flag = (
         s.ForecastSketch([0, 1]).fit(*batch((name, "risk"), pd, seed))
         for seed, name in enumerate(["Died", "died", "survived", "flag"])
     )
-    assert (one + two).label_name_ == (one + two).group(None).label_name_ == "Died"
-    for different in (other, flag):
+    assert (first + two).label_name_ == (first + two).group(None).label_name_ == "Died"
+    for different in (survived, flag):
         with pytest.raises(ValueError, match="are named 'Died' and .* set label_name_ of both sk"):
-            one.merge(different)
+            first.merge(different)
     flag.label_name_ = "Died"
-    assert one.merge(flag).n_samples_seen_ == 100
+    assert first.merge(flag).n_samples_seen_ == 100
     frame = pd.concat(batch(("survived", "risk"), pd), axis=1)
     of_frame = summarize(frame, y_true="survived", y_proba="risk")
     assert (of_frame.label_name_, of_frame.score_name_) == ("survived", "risk")

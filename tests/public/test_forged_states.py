@@ -61,9 +61,9 @@ def places(value, path=()):
         yield from places(value[name], (*path, name))
 
 
-def parts_of(data):
+def parts_of(state):
     """The text of the header, and the other arrays."""
-    with np.load(BytesIO(data), allow_pickle=False) as archive:
+    with np.load(BytesIO(state), allow_pickle=False) as archive:
         arrays = dict(archive)
     return arrays.pop("header").tobytes(), arrays
 
@@ -75,9 +75,9 @@ def joined(text, arrays):
     return file.getvalue()
 
 
-def forged(data, draw):
+def forged(state, draw):
     """The bytes with one change, and check sums that fit."""
-    text, arrays = parts_of(data)
+    text, arrays = parts_of(state)
     way, name = draw.randrange(6), draw.choice(sorted(arrays))
     array = arrays[name].copy()
     if way < 2:
@@ -109,11 +109,11 @@ def forged(data, draw):
     return joined(text, arrays)
 
 
-def shape_announced(data, draw):
+def shape_announced(state, draw):
     """The bytes with another shape in the header of an array, which the check sum does not fit."""
-    places = [found.start() + 10 for found in re.finditer(rb"'shape': \(", data)]
+    places = [match.start() + 10 for match in re.finditer(rb"'shape': \(", state)]
     place = draw.choice(places)
-    return data[:place] + b"9999999999999"[: draw.randrange(1, 13)] + data[place + 12 :]
+    return state[:place] + b"9999999999999"[: draw.randrange(1, 13)] + state[place + 12 :]
 
 
 @pytest.mark.parametrize("number", [1500, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -122,8 +122,8 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
     draw, known, refused = random.Random(number), states(), 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(number):
-        kind, data = draw.choice(known)
-        changed = forged(data, draw)
+        kind, state = draw.choice(known)
+        changed = forged(state, draw)
         began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -162,9 +162,9 @@ def test_other_values_in_the_header(change, words):
 def test_arrays_that_announce_other_shapes():
     """No memory is reserved for what the bytes do not have."""
     draw, before = random.Random(0), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for kind, data in states() * 10:
+    for kind, state in states() * 10:
         with pytest.raises(ValueError, match="is damaged or incomplete"):
-            kind.from_bytes(shape_announced(data, draw))
+            kind.from_bytes(shape_announced(state, draw))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18
 
 
@@ -184,10 +184,10 @@ def test_a_path_with_a_missing_value():
 
 def changed_at(values, *changes):
     """A copy of values (F, m) with other numbers at some places of the first row."""
-    found = values.copy()
+    changed = values.copy()
     for place, by in changes:
-        found[0, place] += by
-    return found
+        changed[0, place] += by
+    return changed
 
 
 @pytest.mark.parametrize(

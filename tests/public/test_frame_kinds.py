@@ -196,8 +196,8 @@ def test_rows_must_be_fetched_at_other_doors(door, kind):
 @pytest.mark.parametrize("door", MATRICES)
 def test_frames_in_memory(door, kind):
     with only_own_warnings():
-        found, expected = (numbers(MATRICES[door](make)) for make in (IN_MEMORY[kind], np.asarray))
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+        value, expected = (numbers(MATRICES[door](make)) for make in (IN_MEMORY[kind], np.asarray))
+    np.testing.assert_allclose(value, expected, rtol=1e-9)
     assert len(expected) and np.isfinite(expected).any()
 
 

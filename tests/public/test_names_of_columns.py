@@ -57,7 +57,7 @@ def test_two_columns_of_one_name(call):
 def test_groups_that_look_alike(cells, names):
     """They are shown apart, and a recalibrator has a group for each."""
     by = np.resize(np.array(cells, dtype=object), N)
-    assert sorted(one.name for one in s.calibration_by_group(Y, P, by).groups) == names
+    assert sorted(group.name for group in s.calibration_by_group(Y, P, by).groups) == names
     report = s.CalibrationReport.from_predictions(Y, P, by=by)
     assert all(name in str(report.to_dict()) or "\\" in name for name in names)
     assert len(s.GroupRecalibrator().fit(P, Y, features=by)._reader.names) == len(names)
@@ -65,5 +65,5 @@ def test_groups_that_look_alike(cells, names):
 
 def test_names_of_columns_with_outer_spaces():
     frame = pd.DataFrame({"a": np.resize(["u", "v"], N), "a ": np.resize(["u", "v", "v"], N)})
-    names = [one.name for one in s.calibration_by_group(Y, P, frame).groups]
+    names = [group.name for group in s.calibration_by_group(Y, P, frame).groups]
     assert sorted(names) == ["'a ' = u", "'a ' = v", "a = u", "a = v"]

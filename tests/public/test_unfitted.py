@@ -167,9 +167,6 @@ TRAINED = {
     "DecompositionDisplay.from_predictions.grouping": (
         lambda one: s.DecompositionDisplay.from_predictions(Y, P, X, grouping=one)
     ),
-    "DecompositionDisplay.from_estimator.grouping": (
-        lambda one: s.DecompositionDisplay.from_estimator(FITTED, X, Y, grouping=one)
-    ),
     "DecompositionDisplay.from_estimators.grouping": (
         lambda one: s.DecompositionDisplay.from_estimators([FITTED], X, Y, grouping=one)
     ),

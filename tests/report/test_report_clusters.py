@@ -13,7 +13,7 @@ from skcalib import CalibrationReport, ComparisonReport, ReliabilityDisplay
 from skcalib.data.clusters import intraclass_correlation
 from skcalib.data.features import encode_features
 from skcalib.data.problem import check_problem
-from skcalib.displays._curves import make_curve
+from skcalib.displays.reliability import make_curve
 from skcalib.errors import corp_bands
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.grouping.differences import compare_groups

@@ -96,11 +96,12 @@ def shown(request):
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
     """A report -> its page, and how many errors of curves were estimated for it."""
-    path, curves = tmp_path_factory.mktemp("pages") / "r.html", displays._curves
+    path, curves = tmp_path_factory.mktemp("pages") / "r.html", displays.reliability
 
     @cache
     def draw(shown):
-        with patch.object(curves, "_error", wraps=curves._error) as error:
+        estimate = curves.estimate_proper_error
+        with patch.object(curves, "estimate_proper_error", wraps=estimate) as error:
             return shown.to_html(path).read_text(encoding="utf-8"), error.call_count
 
     return draw

@@ -36,8 +36,8 @@ def client():
 
 def simplex(n_samples, n_classes):
     """Labels and forecasts."""
-    data = make_tempered_simplex(n_samples, n_classes, random_state=0)
-    return data.y, data.y_proba
+    sample = make_tempered_simplex(n_samples, n_classes, random_state=0)
+    return sample.y, sample.y_proba
 
 
 SOME, FEW, PAIRS, MORE = simplex(200, 3), simplex(100, 3), simplex(60, 2), simplex(300, 4)
@@ -47,27 +47,27 @@ UNIFORM = SCORES[1] < SCORES[0], SCORES[0]
 
 
 def grouping(**options):
-    data = make_grouping_problem(400, random_state=0)
+    sample = make_grouping_problem(400, random_state=0)
     estimator = s.GroupingLossEstimator(
         LogisticRegression(), cv=3, n_bins=4, n_permutations=10, random_state=0, **options
-    ).fit(data.X, data.y)
+    ).fit(sample.X, sample.y)
     names = ("grouping_loss_", "confidence_interval_", "pvalue_", "calibration_error_")
     return [getattr(estimator, name) for name in names], estimator.regions_
 
 
 def interval(**options):
-    data = make_grouping_problem(400, random_state=1)
+    sample = make_grouping_problem(400, random_state=1)
     estimator = s.CalibrationErrorEstimator(LogisticRegression(), cv=3, **options)
-    estimator.fit(data.X, data.y)
+    estimator.fit(sample.X, sample.y)
     return estimator.calibration_error_, estimator.confidence_interval_
 
 
 def ensemble(**options):
     """Models of folds and their recalibrators: fitted, and asked, in parallel."""
-    data = make_grouping_problem(300, random_state=2)
+    sample = make_grouping_problem(300, random_state=2)
     model = s.RecalibratedClassifierCV(GaussianNB(), "select", cv=3, ensemble=True, **options)
     model.set_params(candidates=[s.IdentityRecalibrator(), s.IsotonicRecalibrator()])
-    return model.fit(data.X, data.y).predict_proba(data.X)
+    return model.fit(sample.X, sample.y).predict_proba(sample.X)
 
 
 def corp():

@@ -44,10 +44,10 @@ def cells(sketch):
     return frame.sort_values(["group", "problem", "cell", "event"], ignore_index=True)
 
 
-def agree(one, two, rtol=4e-16):
+def agree(sketch, two, rtol=4e-16):
     """The same cells, and the same sums up to the last bit."""
-    pd.testing.assert_frame_equal(cells(one), cells(two), rtol=rtol, atol=0)
-    assert one.n_samples_seen_ == two.n_samples_seen_
+    pd.testing.assert_frame_equal(cells(sketch), cells(two), rtol=rtol, atol=0)
+    assert sketch.n_samples_seen_ == two.n_samples_seen_
 
 
 def test_cells_increase_and_are_narrow_at_both_ends():
@@ -159,13 +159,13 @@ def test_bytes_are_the_sketch():
     names = np.array(["a", "b", "c"])
     by = np.random.default_rng(0).integers(4, size=400)
     sketch = s.ForecastSketch(names, notion="classwise").fit(names[y], proba, weight, by=by)
-    data = sketch.to_bytes()
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:  # as NumPy reads it
+    state = sketch.to_bytes()
+    with np.load(io.BytesIO(state), allow_pickle=False) as archive:  # as NumPy reads it
         header = json.loads(archive["header"].tobytes())
     assert (header["kind"], header["version"]) == ("ForecastSketch", 1)
-    copy = s.ForecastSketch.from_bytes(data)
+    copy = s.ForecastSketch.from_bytes(state)
     agree(copy, sketch, rtol=0)
-    assert copy.groups_ == sketch.groups_ and copy.to_bytes() == data
+    assert copy.groups_ == sketch.groups_ and copy.to_bytes() == state
     assert copy.classes_.tolist() == ["a", "b", "c"]
     agree(copy + sketch, sketch + sketch, rtol=0)
     agree(copy.partial_fit(names[y], proba, weight, by=by), sketch + sketch, rtol=1e-15)
@@ -179,12 +179,12 @@ STATES = [s.ForecastSketch([0, 1]), s.SequentialCalibrationTest(), s.Calibration
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
 def test_other_bytes_are_refused(state):
-    data = clone(state).fit([0, 1], [0.2, 0.7]).to_bytes()
+    saved = clone(state).fit([0, 1], [0.2, 0.7]).to_bytes()
     older = f"skcalib-{type(state).__name__}".encode()
     for spoiled, words in (
-        (data[:-7], "damaged or incomplete"),
-        (data[:250] + b"?" + data[251:], "damaged or incomplete"),
-        (data[:40], "damaged or incomplete"),
+        (saved[:-7], "damaged or incomplete"),
+        (saved[:250] + b"?" + saved[251:], "damaged or incomplete"),
+        (saved[:40], "damaged or incomplete"),
         (older + b"\x02", "has the format of an earlier version of skcalib, .*: make it again"),
         (b"label,p\n", "The bytes are no state of a"),
         (b"", "The bytes are no state of a"),
@@ -206,24 +206,24 @@ def test_parameters_are_refused():
 
 def test_bad_chunks_change_nothing():
     sketch = s.ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])
-    before, more = sketch.to_bytes(), ([0, 1], [0.2, 0.7])
+    before, chunk = sketch.to_bytes(), ([0, 1], [0.2, 0.7])
     for arguments, options, words in (
         (([0, 2], [0.2, 0.7]), {}, "y_true contains 2"),
         ((np.array([0, "a"], dtype=object), [0.2, 0.7]), {}, "mixes labels of types"),
         (([0, 1], [0.2, 1.7]), {}, "y_proba"),
         (([0, 1], [0.2, np.nan]), {}, "y_proba"),
         (([], []), {}, "y_true is empty"),
-        ((*more, [0, 0]), {}, "sample_weight sums to zero"),
-        (more, {"by": ["a"]}, "by must have shape"),
+        ((*chunk, [0, 0]), {}, "sample_weight sums to zero"),
+        (chunk, {"by": ["a"]}, "by must have shape"),
     ):
         with pytest.raises(ValueError, match=words):
             sketch.partial_fit(*arguments, **options)
     sketch.set_params(n_cells=100)
     with pytest.raises(ValueError, match="different n_cells"):
-        sketch.partial_fit(*more)
+        sketch.partial_fit(*chunk)
     assert sketch.set_params(n_cells=N_CELLS).to_bytes() == before
     with pytest.raises(ValueError, match="different labels"):
-        sketch.merge(s.ForecastSketch([1, 0]).fit(*more))
+        sketch.merge(s.ForecastSketch([1, 0]).fit(*chunk))
     with pytest.raises(ValueError, match="Only another ForecastSketch"):
         sketch + 1
     agree(sketch + s.ForecastSketch([0, 1]), sketch, rtol=0)

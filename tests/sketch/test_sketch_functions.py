@@ -119,8 +119,8 @@ def test_functions_of_tied_scores(case, kind, name):
         tolerance = 1e-11 if weight is None else 1e-4, 1e-12
     else:
         tolerance = 0, 1e-13 if kind in ("none", "equal") or "bound" in name else 2e-6
-    found = function(sketch_of(case, y, proba, weight), **options)
-    agree(found, function(y, proba, sample_weight=weight, **options), *tolerance)
+    value = function(sketch_of(case, y, proba, weight), **options)
+    agree(value, function(y, proba, sample_weight=weight, **options), *tolerance)
 
 
 #: Metrics whose noise has its third and fourth moments from the samples.
@@ -135,17 +135,17 @@ def test_intervals_of_tied_scores(case, kind, metric):
     """Unequal weights in a cell: below .01 standard errors, .06 for lower limits close to zero."""
     y, proba = tied(3000, CASES[case][0])
     weight, options = weights(kind, 3000), {"metric": metric, "notion": CASES[case][1]}
-    found = s.calibration_error_interval(sketch_of(case, y, proba, weight), **options)
+    interval = s.calibration_error_interval(sketch_of(case, y, proba, weight), **options)
     expected = s.calibration_error_interval(y, proba, sample_weight=weight, **options)
     unknown = metric in MOMENTS and kind in ("whole", "gamma")
     tolerance = (0.1 if unknown else 1e-8) * expected.standard_error
     for name in ("low", "high"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=tolerance)
-    assert found.estimate == pytest.approx(expected.estimate, abs=tolerance / 100)
+        assert getattr(interval, name) == pytest.approx(getattr(expected, name), abs=tolerance)
+    assert interval.estimate == pytest.approx(expected.estimate, abs=tolerance / 100)
     relative = 0.02 if unknown else 1e-8
-    assert found.standard_error == pytest.approx(expected.standard_error, rel=relative)
+    assert interval.standard_error == pytest.approx(expected.standard_error, rel=relative)
     for name in ("method", "target", "valid", "conservative"):
-        assert getattr(found, name) == getattr(expected, name)
+        assert getattr(interval, name) == getattr(expected, name)
 
 
 def test_many_times_the_samples_are_that_many_samples():
@@ -163,14 +163,14 @@ def test_consistency_bands_have_the_same_law(kind):
     """Ends of 1,999 draws: their Monte Carlo error is about .03 of the width of the band."""
     y, score = tied(1500)
     weight = weights(kind, 1500)
-    (found,) = s.errors.corp_bands(sketch_of("binary", y, score, weight), n_resamples=1999)
+    (bands,) = s.errors.corp_bands(sketch_of("binary", y, score, weight), n_resamples=1999)
     (expected,) = s.errors.corp_bands(y, score, sample_weight=weight, n_resamples=1999)
-    np.testing.assert_allclose(found.forecast, expected.forecast, rtol=1e-14)
-    np.testing.assert_allclose(found.recalibrated, expected.recalibrated, rtol=1e-12)
+    np.testing.assert_allclose(bands.forecast, expected.forecast, rtol=1e-14)
+    np.testing.assert_allclose(bands.recalibrated, expected.recalibrated, rtol=1e-12)
     width = expected.high - expected.low
     for end in ("low", "high"):
-        assert (np.abs(getattr(found, end) - getattr(expected, end)) < 0.2 * width).all()
-    assert (found.high - found.low).mean() == pytest.approx(width.mean(), rel=0.02)
+        assert (np.abs(getattr(bands, end) - getattr(expected, end)) < 0.2 * width).all()
+    assert (bands.high - bands.low).mean() == pytest.approx(width.mean(), rel=0.02)
 
 
 @pytest.mark.parametrize(("case", "loss"), [("binary", "log"), ("top label", "brier")])
@@ -180,14 +180,14 @@ def test_corp_tests_have_the_same_law(case, loss):
     if case == "binary":
         y = np.where(near, np.random.default_rng(2).random(400) < proba, y).astype(int)
     options = {"loss": loss, "n_resamples": 1999}
-    found = s.errors.corp_test(sketch_of(case, y, proba), **options)
+    pvalues = s.errors.corp_test(sketch_of(case, y, proba), **options)
     expected = s.errors.corp_test(y, proba, notion=CASES[case][1], **options)
-    assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
-    assert found.method == expected.method
-    middle = (found.pvalue + expected.pvalue) / 2
+    assert pvalues.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert pvalues.method == expected.method
+    middle = (pvalues.pvalue + expected.pvalue) / 2
     error = np.sqrt(2 * middle * (1 - middle) / 2000)
-    assert 0.01 < middle < 0.99 and abs(found.pvalue - expected.pvalue) < 4 * error
-    assert found.estimate == pytest.approx(expected.estimate, abs=0.05 * found.statistic)
+    assert 0.01 < middle < 0.99 and abs(pvalues.pvalue - expected.pvalue) < 4 * error
+    assert pvalues.estimate == pytest.approx(expected.estimate, abs=0.05 * pvalues.statistic)
 
 
 #: Metric -> largest difference of estimates and limits, in standard errors.
@@ -210,17 +210,17 @@ INTERVALS += [pytest.param(m, 100_000, "none", **SLOW) for m in ("log", "ici", "
 def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
     y, proba = continuous(n_samples, CASES[case][0])
     weight, options = weights(kind, n_samples), {"metric": metric, "notion": CASES[case][1]}
-    found = s.calibration_error_interval(sketch_of(case, y, proba, weight), **options)
+    interval = s.calibration_error_interval(sketch_of(case, y, proba, weight), **options)
     expected = s.calibration_error_interval(y, proba, sample_weight=weight, **options)
     tolerance = CONTINUOUS[metric] * expected.standard_error
     most = 0.08 if metric in ("l1", "ece", "max") else CONTINUOUS[metric]
     for name in ("estimate", "low", "high"):
         allowed = tolerance if name == "low" else most * expected.standard_error
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=allowed)
-    assert found.standard_error == pytest.approx(expected.standard_error, rel=0.01)
-    assert found.method == expected.method and found.valid == expected.valid
+        assert getattr(interval, name) == pytest.approx(getattr(expected, name), abs=allowed)
+    assert interval.standard_error == pytest.approx(expected.standard_error, rel=0.01)
+    assert interval.method == expected.method and interval.valid == expected.valid
     if metric == "upper_bound":
-        assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
+        assert interval.estimate == pytest.approx(expected.estimate, rel=1e-12)
 
 
 @pytest.mark.slow
@@ -401,10 +401,10 @@ def test_exact_mean_losses_are_inside_their_intervals():
     y, score = base()
     y, score = np.append(y, [1, *[0] * 1000]), np.append(score, [1e-300, *[1e-10] * 1000])
     sketch = s.ForecastSketch([0, 1]).fit(y, score)
-    found = s.calibration_error_interval(sketch, metric="upper_bound", loss="log")
+    interval = s.calibration_error_interval(sketch, metric="upper_bound", loss="log")
     expected = s.calibration_upper_bound(y, score, loss="log")
-    assert found.low < found.estimate < found.high
-    assert found.estimate == pytest.approx(expected, rel=1e-12)
+    assert interval.low < interval.estimate < interval.high
+    assert interval.estimate == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.fixture(scope="module")

@@ -78,8 +78,8 @@ def test_several_classes(make):
         expected = of_arrays(columns, notion=notion)
         agree(found, expected)
         for options in ({"norm": "l2", "debiased": True, "n_bins": 9}, {"n_bins": 9}):
-            one, two = (calibration_error(sketch, **options) for sketch in (found, expected))
-            assert one == pytest.approx(two, rel=1e-10)
+            single, two = (calibration_error(sketch, **options) for sketch in (found, expected))
+            assert single == pytest.approx(two, rel=1e-10)
     for labels in ([False, True], [True, False]):  # one column of the event
         found = summarize(frame, y_true="sick", y_proba="p1", labels=labels)
         agree(found, ForecastSketch(labels).fit(columns["sick"], columns["p1"]))
@@ -88,16 +88,16 @@ def test_several_classes(make):
 
 def test_groups(make):
     frame = make(columns := data())
-    found = summarize(frame, by="site", sample_weight="w", **ANIMALS)
-    assert sorted(found) == ["north", "south"]
-    for site, sketch in found.items():
+    sketches = summarize(frame, by="site", sample_weight="w", **ANIMALS)
+    assert sorted(sketches) == ["north", "south"]
+    for site, sketch in sketches.items():
         agree(sketch.group(site), of_arrays(columns, columns["site"] == site))
-    found = summarize(frame, by=["site", "ward"], **ANIMALS)
-    assert sorted(found) == [(s, w) for s in ("north", "south") for w in range(3)]
-    whole = reduce(ForecastSketch.merge, found.values())
+    sketches = summarize(frame, by=["site", "ward"], **ANIMALS)
+    assert sorted(sketches) == [(s, w) for s in ("north", "south") for w in range(3)]
+    whole = reduce(ForecastSketch.merge, sketches.values())
     assert whole.n_samples_seen_ == 600 and len(whole.groups_) == 6
-    again = ForecastSketch.from_bytes(found["south", 2].to_bytes())
-    agree(again.group(("south", 2)), found["south", 2])
+    again = ForecastSketch.from_bytes(sketches["south", 2].to_bytes())
+    agree(again.group(("south", 2)), sketches["south", 2])
 
 
 def changed(name, row, value, dtype=None):
@@ -171,8 +171,8 @@ def test_spark():
     try:
         frame = session.createDataFrame(pd.DataFrame(columns))
         for notion in ("top_label", "classwise"):
-            found = summarize(frame, notion=notion, sample_weight="w", **ANIMALS)
-            agree(found, of_arrays(columns, notion=notion))
+            sketch = summarize(frame, notion=notion, sample_weight="w", **ANIMALS)
+            agree(sketch, of_arrays(columns, notion=notion))
     finally:
         session.stop()
 

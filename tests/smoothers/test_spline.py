@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skcalib import ReliabilityDisplay
 from skcalib.data.problem import Problem
-from skcalib.displays._curves import SplinedCurve
+from skcalib.displays.reliability import SplinedCurve
 from skcalib.smoothers import SplineSmoother
 from skcalib.smoothers.spline import SplineBasis, firth_regression
 
