@@ -71,7 +71,7 @@ QUANTILE_OF_CELLS = (
 )
 SIMULTANEOUS = "the limits are those of all cells simultaneously"
 PART_OF_CELL = "the largest distance may be that of a part of a cell, and above the upper limit"
-_FEWEST_AND_MOST = 6, 15  # cells of a curve
+_FEWEST_CELLS, _MOST_CELLS = 6, 15  # of a curve
 MOMENTS = "the limits are bounds from those of the squared distance"
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 FEW: dict[str, Any] = {"method": "exact limits", "conservative": True, "reason": FEW_REASON}
@@ -358,8 +358,8 @@ def few_limits(gaps, confidence_level, power, whole):
     if whole:
         problems = [(gaps.score.T, gaps.event.T, gaps.cell[0])]
     else:
-        pairs = [np.stack([1 - values, values], axis=2) for values in (gaps.score, gaps.event)]
-        problems = list(zip(*pairs, gaps.cell, strict=True))
+        forecast, label = (np.stack([1 - v, v], axis=2) for v in (gaps.score, gaps.event))
+        problems = list(zip(forecast, label, gaps.cell, strict=True))
     rows = {"weight": gaps.weight, "square": gaps.root**2, "cluster": gaps.cluster}
     marked = [rarest_label(s, y, **rows, cell=cell - cell.min()) for s, y, cell in problems]
     marks, numbers = zip(*marked, strict=True)
@@ -619,7 +619,7 @@ class KernelProblem(NamedTuple):
 
 def residual_kernel(samples, statistic, n_jobs):
     """The function h of two samples of a `KernelProblem`."""
-    h = ResidualKernel.of_problem(*samples, n_jobs)
+    h = ResidualKernel.of_problem(samples.problem, samples.kernel, samples.notion, n_jobs)
     return h.of_clusters(samples.problem.cluster, MANY if statistic == "auto" else None)
 
 
@@ -627,6 +627,7 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
     """Interval of `kernel_calibration_error`."""
     statistic, size = request.options["statistic"], request.options["block_size"]
     samples = KernelProblem.of(request.options)
+    problem, of_pairs, notion = samples
     h, norm = residual_kernel(samples, statistic, request.n_jobs), None
     target = "the squared kernel calibration error, with the kernel of this sample"
     if statistic in ("linear", "block"):
@@ -646,7 +647,8 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
         blocks = not request.clustered and takes_blocks(statistic, len(h))
         norm = (squared_block_norm if blocks else squared_embedding_norm)(h, request.rng)
         usual = _inverted(request, norm, target, np.inf)
-    pvalue = partial(drawn_kernel_pvalue, *samples, statistic=statistic, block_size=size)
+    drawing = {"statistic": statistic, "block_size": size}
+    pvalue = partial(drawn_kernel_pvalue, problem, of_pairs, notion, **drawing)
     return _exact_near_zero(request, usual, samples, pvalue, norm)
 
 
@@ -654,13 +656,13 @@ def embedding(request: IntervalRequest) -> ErrorInterval:
     """Interval of `unconditional_mean_embedding_error`."""
     target = "the error of the mean embedding at these locations, with the kernel of this sample"
     options, samples = request.options, KernelProblem.of(request.options)
-    problem, _, notion = samples
+    problem, of_pairs, notion = samples
     if len(problem.weight) < 4:
         return request.nothing_varies(target=target, ceiling=np.inf)
     columns = one_problem(problem, notion)[0].shape[1]
     points = check_locations(options["locations"], columns)
     component = check_components(options["location_labels"], problem, notion, points)
-    features = Embedding(*samples, points, component)
+    features = Embedding(problem, of_pairs, notion, points, component)
     norm = squared_location_norm(problem, features)
     usual = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
@@ -903,7 +905,7 @@ def _quantile_of_distance(request, problem, notion, estimate, n_problems, bound)
     quantile, level = request.options["quantile"], request.normal_level
     size = effective_size(problem.weight, problem.square)
     cells = max(round(size ** (1 / 3)), np.ceil(1 / max(1 - quantile, 1e-3)) + 1)
-    cells = int(np.clip(cells, *_FEWEST_AND_MOST))
+    cells = int(np.clip(cells, _FEWEST_CELLS, _MOST_CELLS))
     bins = {"notion": notion, "n_bins": cells, "strategy": "quantile"}
     gaps = Gaps.of_scores({**request.options, **bins})
     size, spread, degrees = gaps.sizes()

@@ -376,7 +376,8 @@ def _largest_saving(score, solved, confidence_level):
         mass, square = (np.vstack([np.zeros(2), sums[end]]) for sums in (mass, square))
         estimates.append(np.append(0.0, saved) / shares.total)
         reaches.append(shares.reach(mass, square, difference, np.array(sizes)[:, None])[1])
-    return float(np.max(np.add.outer(*estimates) + np.sqrt(np.add.outer(*reaches))))
+    sums = np.add.outer(estimates[0], estimates[1])
+    return float(np.max(sums + np.sqrt(np.add.outer(reaches[0], reaches[1]))))
 
 
 class _Shares:

@@ -20,7 +20,7 @@ def test_the_factor_of_a_variance_around_a_mean():
 @pytest.mark.parametrize("metric", METRICS)
 def test_clusters_of_one_sample_change_nothing_and_others_widen(metric):
     """The design effect of the mean loss is about 5 here."""
-    data = make_tempered_simplex(150, random_state=0)
+    sample = make_tempered_simplex(150, random_state=0)
     own = np.random.default_rng(0).permutation(150)
     y, proba, cluster = clustered(40, 0)
 
@@ -31,7 +31,7 @@ def test_clusters_of_one_sample_change_nothing_and_others_widen(metric):
         options = {"n_resamples": 39 if metric == "ici" else 100, "groups": groups, **extra}
         return calibration_error_interval(y, proba, metric=metric, **options)
 
-    assert found(data.y, data.y_proba, None) == found(data.y, data.y_proba, own)
+    assert found(sample.y, sample.y_proba, None) == found(sample.y, sample.y_proba, own)
     plain, robust = (found(y, proba, groups) for groups in (None, cluster))
     if metric in ("brier", "log", "ici", "debiased_l2", "squared_l2", "kernel"):
         assert robust.estimate < plain.estimate  # without products within clusters
@@ -51,8 +51,11 @@ def test_parts_are_of_whole_clusters(method):
         return np.mean(y_true)
 
     few, repeated = (
-        calibration_error_interval(*data, metric=mean_label, method=method, **groups)
-        for data, groups in (((y, proba), {}), ((y[cluster], proba[cluster]), {"groups": cluster}))
+        calibration_error_interval(*sample, metric=mean_label, method=method, **groups)
+        for sample, groups in (
+            ((y, proba), {}),
+            ((y[cluster], proba[cluster]), {"groups": cluster}),
+        )
     )
     assert repeated.standard_error == pytest.approx(few.standard_error)
     assert (repeated.low, repeated.high) == pytest.approx((few.low, few.high))
@@ -88,13 +91,15 @@ def test_any_labels_of_clusters_in_any_order():
     own = np.empty(len(mixed), dtype=object)
     own[:] = mixed
     rows = np.random.default_rng(0).permutation(len(y))
-    found = [
+    intervals = [
         calibration_error_interval(y, proba, groups=groups)
         for groups in (cluster, names, names.tolist(), pd.Series(names), own, cluster * 0.5)
     ]
-    found.append(calibration_error_interval(y[rows], proba[rows], groups=names[rows]))
-    for one in found[1:]:
-        assert (one.low, one.high) == pytest.approx((found[0].low, found[0].high), rel=1e-6)
+    intervals.append(calibration_error_interval(y[rows], proba[rows], groups=names[rows]))
+    for interval in intervals[1:]:
+        assert (interval.low, interval.high) == pytest.approx(
+            (intervals[0].low, intervals[0].high), rel=1e-6
+        )
 
 
 def test_samples_without_weight_do_not_count():
@@ -128,12 +133,12 @@ def test_few_clusters_warn_once_at_the_line_of_the_caller():
 
 def test_mean_by_hand():
     """Sums (-3, 1, 2) around the mean 3 of six values in three clusters of two."""
-    found = means.mean_interval(
+    interval = means.mean_interval(
         [1.0, 2.0, 3.0, 4.0, 3.0, 5.0], cluster=np.array([0, 0, 1, 1, 2, 2])
     )
-    assert found.estimate == pytest.approx(3.0, rel=1e-15, abs=0)
-    assert found.standard_error == pytest.approx(np.sqrt((9 + 1 + 4) / 36 * 3 / 2))
-    assert found.high - 3 == pytest.approx(4.302653 * found.standard_error, rel=1e-6)
+    assert interval.estimate == pytest.approx(3.0, rel=1e-15, abs=0)
+    assert interval.standard_error == pytest.approx(np.sqrt((9 + 1 + 4) / 36 * 3 / 2))
+    assert interval.high - 3 == pytest.approx(4.302653 * interval.standard_error, rel=1e-6)
     for cluster, expected in (([0, 0, 1, 1, 2, 2], 3), ([0, 0, 0, 0, 1, 1], 36 / 20)):
         assert independent_size(np.ones(6), cluster=np.array(cluster)) == expected
 
@@ -187,8 +192,8 @@ def test_coverage_of_the_mean_loss(n_clusters, n_sets):
     for seed in range(n_sets):
         y, proba, cluster = clustered(n_clusters, seed)
         for robust, groups in enumerate((None, cluster)):
-            found = calibration_error_interval(y, proba, metric="upper_bound", groups=groups)
-            held[robust] += found.low <= truth <= found.high
+            interval = calibration_error_interval(y, proba, metric="upper_bound", groups=groups)
+            held[robust] += interval.low <= truth <= interval.high
     assert held[0] <= 0.8 * n_sets and 0.92 * n_sets <= held[1] <= 0.98 * n_sets
 
 
@@ -200,6 +205,6 @@ def test_coverage_of_calibrated_forecasts(metric):
     for seed in range(100):
         y, proba, cluster = clustered(50, seed)
         for robust, groups in enumerate((None, cluster)):
-            found = calibration_error_interval(y, proba, groups=groups, **options)
-            missed[robust] += found.low > 0
+            interval = calibration_error_interval(y, proba, groups=groups, **options)
+            missed[robust] += interval.low > 0
     assert missed[0] > 20 and missed[1] <= 11

@@ -40,35 +40,35 @@ def arguments(metric):
 
 def some_data(n_samples=200, temperature=0.6, seed=0, n_classes=3):
     options = {"score_temperature": temperature, "random_state": seed}
-    data = make_tempered_simplex(n_samples, n_classes, **options)
-    return data.y, data.y_proba
+    sample = make_tempered_simplex(n_samples, n_classes, **options)
+    return sample.y, sample.y_proba
 
 
 def options_of(function, y, proba, weight, **options):
     """All options of a function of labels and forecasts, for the pieces of an interval."""
-    data = {"y_true": y, "y_proba": proba, "sample_weight": weight}
-    return all_options(function, {**data, "labels": None, "pos_label": None}, options)
+    samples = {"y_true": y, "y_proba": proba, "sample_weight": weight}
+    return all_options(function, {**samples, "labels": None, "pos_label": None}, options)
 
 
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
-    found = options_of(s.calibration_error, y, proba, weight, **options)
-    return methods.Gaps.of_scores({**found, "notion": NOTIONS[notion]()})
+    arguments_of_error = options_of(s.calibration_error, y, proba, weight, **options)
+    return methods.Gaps.of_scores({**arguments_of_error, "notion": NOTIONS[notion]()})
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_what_a_record_says(metric):
     """With more confidence the interval is wider."""
-    narrow, found, wide = (
+    narrow, usual, wide = (
         s.calibration_error_interval(
             *some_data(), metric=metric, confidence_level=level, **arguments(metric)
         )
         for level in (0.8, 0.95, 0.99)
     )
-    assert 0 <= found.low < found.high and 0 < found.standard_error < 1
-    assert found.valid and found.target and found.confidence_level == 0.95
-    assert found.conservative == bool(found.reason)
+    assert 0 <= usual.low < usual.high and 0 < usual.standard_error < 1
+    assert usual.valid and usual.target and usual.confidence_level == 0.95
+    assert usual.conservative == bool(usual.reason)
     assert wide.low <= narrow.low < narrow.high <= wide.high
-    assert wide.estimate == found.estimate == narrow.estimate
+    assert wide.estimate == usual.estimate == narrow.estimate
 
 
 #: Metric, and what it needs beside the notion to have an interval of each class.
@@ -89,8 +89,8 @@ def test_intervals_of_sums_are_those_of_means_times_the_classes(metric, options)
         assert getattr(total, name) == pytest.approx(3 * getattr(mean, name), rel=1e-9), name
     if metric in ("brier", "log"):
         estimator = s.CalibrationErrorEstimator(loss=metric, notion=Classwise("sum"), **options)
-        found = estimator.fit(*some_data(300)[::-1]).calibration_error_
-        assert found == pytest.approx(total.estimate, rel=1e-9)
+        estimate = estimator.fit(*some_data(300)[::-1]).calibration_error_
+        assert estimate == pytest.approx(total.estimate, rel=1e-9)
     if metric == "squared_l2":  # keywords reach the metric
         given = {"norm": "l2", "squared": True, "debiased": True, "notion": "classwise"}
         assert mean.estimate == s.calibration_error(*some_data(300), **given, **options)
@@ -110,14 +110,14 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     gaps = gaps_of(y, proba, weight, notion=notion, n_bins=6)
     options = {"notion": notion, "n_bins": 6, "sample_weight": weight}
     bins = s.reliability_bins(y, proba, **options)
-    found = np.diag(methods.covariance(gaps.contributions()))
-    expected = np.concatenate([one.gap_variance for one in bins])
+    variances = np.diag(methods.covariance(gaps.contributions()))
+    expected = np.concatenate([bins_of_class.gap_variance for bins_of_class in bins])
     norm = methods.squared_gaps(gaps, 100, np.random.RandomState(0))
     debiased = s.calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
-    assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
+    assert np.isclose(variances.sum(), expected.sum(), rtol=0.1)
     assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
     if not weighted:  # the variance of each sample counts by the square of its own weight
-        assert np.allclose(found, expected)
+        assert np.allclose(variances, expected)
         assert np.isclose(norm.estimate, debiased, atol=1e-15)
     absolute = np.sum(gaps.share * gaps.mass() * np.abs(gaps.gap()))
     assert np.isclose(absolute, s.calibration_error(y, proba, **options))
@@ -138,13 +138,15 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
         monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
     y, proba = some_data(1500, temperature=1)
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
-    given = {"kernel": LaplacianKernel(0.5), "notion": notion}
-    found = options_of(s.kernel_calibration_error, y, proba, weight, **given)
-    h = methods.residual_kernel(methods.KernelProblem.of(found), found["statistic"], None)
+    options = {"kernel": LaplacianKernel(0.5), "notion": notion}
+    every_option = options_of(s.kernel_calibration_error, y, proba, weight, **options)
+    h = methods.residual_kernel(
+        methods.KernelProblem.of(every_option), every_option["statistic"], None
+    )
     norm = (methods.squared_block_norm if in_blocks else methods.squared_embedding_norm)(
         h, np.random.RandomState(0)
     )
-    expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **given)
+    expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **options)
     assert norm.estimate == pytest.approx(expected, rel=1e-9, abs=0)
     n_blocks, size = random_blocks(1500).shape if in_blocks else (1, 1500)
     assert (n_blocks == 25) == in_blocks
@@ -159,7 +161,7 @@ def test_slopes_of_random_blocks_and_of_all_pairs(monkeypatch):
     """The linear part is a mean over all samples in both; the margin for noise is not the same."""
     monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
     monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
-    found = options_of(
+    options = options_of(
         s.kernel_calibration_error,
         *some_data(1500, temperature=0.4),
         None,
@@ -167,7 +169,7 @@ def test_slopes_of_random_blocks_and_of_all_pairs(monkeypatch):
         notion="canonical",
         statistic="auto",
     )
-    samples, rng = methods.KernelProblem.of(found), np.random.RandomState(0)
+    samples, rng = methods.KernelProblem.of(options), np.random.RandomState(0)
     h = methods.residual_kernel(samples, "auto", None)
     blocks, pairs = methods.squared_block_norm(h, rng), methods.squared_embedding_norm(h, rng)
     assert pairs.slope < blocks.slope < 3 * pairs.slope
@@ -181,8 +183,8 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
     many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
     options = {"kernel": LaplacianKernel(0.5), "labels": range(3)}
-    found = [s.kernel_calibration_error(*one, statistic="unbiased", **options) for one in many]
-    truth = 0.0 if temperature == 1 else np.mean(found)
+    estimates = [s.kernel_calibration_error(*one, statistic="unbiased", **options) for one in many]
+    truth = 0.0 if temperature == 1 else np.mean(estimates)
     every = [s.calibration_error_interval(*one, metric="kernel", **options) for one in many]
     covered = np.mean([one.low <= truth <= one.high for one in every])
     assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
@@ -238,44 +240,48 @@ def test_a_gap_that_is_clearly_the_largest_has_the_limits_of_one_gap():
     rank = np.tile(np.arange(500) / 500, 4)
     for gaps, tail in (([0, 0.3, 0, 0], 0.025), ([0.1] * 4, (1 - 0.975 ** (1 / 4)) / 2)):
         y = (rank < p - np.repeat(gaps, 500)).astype(int)
-        found = s.calibration_error_interval(y, p, metric="max", n_bins=4, labels=[0, 1])
-        assert found.conservative == (tail < 0.025)
-        reach = (found.estimate - found.low) / found.standard_error
+        interval = s.calibration_error_interval(y, p, metric="max", n_bins=4, labels=[0, 1])
+        assert interval.conservative == (tail < 0.025)
+        reach = (interval.estimate - interval.low) / interval.standard_error
         assert reach == pytest.approx(student.isf(tail, 499), rel=1e-9)
 
 
 def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
     """Those of calibrated forecasts are conservative, and say so; the others next to normal."""
-    found = s.calibration_error_interval(*some_data(1000, temperature=1), metric="l1")
-    assert found.conservative and "standard errors" in found.reason
+    interval = s.calibration_error_interval(*some_data(1000, temperature=1), metric="l1")
+    assert interval.conservative and "standard errors" in interval.reason
     data = make_widmann(5000, model="M3", random_state=0)
     for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
         options["n_resamples"] = 1000
-        found = s.calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
-        assert found.valid
+        interval = s.calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
+        assert interval.valid
         # The largest of a curve is never alone: its neighbours are within their noise.
-        assert not found.reason if metric == "l1" else "up to 0.2 standard errors" in found.reason
-        middle = (found.low + found.high) / 2
-        assert abs(middle - found.estimate) < 0.2 * found.standard_error
+        assert (
+            not interval.reason
+            if metric == "l1"
+            else "up to 0.2 standard errors" in interval.reason
+        )
+        middle = (interval.low + interval.high) / 2
+        assert abs(middle - interval.estimate) < 0.2 * interval.standard_error
 
 
 def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
     options = {"kernel": LaplacianKernel(0.5), "notion": "classwise"}
     for n_classes, temperature, conservative in ((2, 0.3, False), (10, 0.6, True)):
         y, proba = some_data(1000, temperature, n_classes=n_classes)
-        found = s.calibration_error_interval(y, proba, metric="kernel", **options)
-        assert found.valid and found.low > 0
-        assert found.conservative is conservative
-        assert ("the growth of the noise" in found.reason) is conservative
+        interval = s.calibration_error_interval(y, proba, metric="kernel", **options)
+        assert interval.valid and interval.low > 0
+        assert interval.conservative is conservative
+        assert ("the growth of the noise" in interval.reason) is conservative
 
 
 def test_the_delta_method_says_where_it_fails():
     for temperature, valid in ((1.0, False), (0.3, True)):
         y, proba = some_data(2000, temperature=temperature)
-        found = s.calibration_error_interval(y, proba, metric="squared_l2", method="delta")
-        assert found.valid is valid and bool(found.reason) is not valid
-        reach = 1.959964 * found.standard_error
-        assert np.isclose(found.high - found.estimate, reach)
+        interval = s.calibration_error_interval(y, proba, metric="squared_l2", method="delta")
+        assert interval.valid is valid and bool(interval.reason) is not valid
+        reach = 1.959964 * interval.standard_error
+        assert np.isclose(interval.high - interval.estimate, reach)
     spherical = partial(s.proper_calibration_error, loss="spherical")
     far = s.calibration_error_interval(y, proba, metric=spherical)
     assert far.valid and not far.conservative and far.low > 4 * far.standard_error
@@ -286,16 +292,16 @@ def test_the_delta_method_says_where_it_fails():
 @pytest.mark.parametrize("method", ["bootstrap", "jackknife", "subsampling"])
 def test_biased_metrics_are_told_by_their_parts(method):
     """The bootstrap is never valid and lies above the truth."""
-    data = some_data(1000, temperature=1)
+    sample = some_data(1000, temperature=1)
     options = {"method": method, "n_resamples": 200}
-    biased = s.calibration_error_interval(*data, metric="l1", n_bins=15, **options)
+    biased = s.calibration_error_interval(*sample, metric="l1", n_bins=15, **options)
     why = "repeat" if method == "bootstrap" else r"biased by about \d"
     assert not biased.valid and re.search(why, biased.reason)
     if method == "bootstrap":
         assert biased.low > 0
         return
-    fine = s.calibration_error_interval(*data, metric="root_brier_score", **options)
-    exact = s.calibration_error_interval(*data, metric="root_brier_score")
+    fine = s.calibration_error_interval(*sample, metric="root_brier_score", **options)
+    exact = s.calibration_error_interval(*sample, metric="root_brier_score")
     assert fine.valid and not fine.reason
     assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
 
@@ -304,18 +310,18 @@ def test_parts_of_a_problem_keep_its_weights():
     y, proba = some_data(80, n_classes=2)
     weight = {"sample_weight": np.linspace(0.1, 2, 80)}
     interval = partial(s.calibration_error_interval, metric="root_brier_score", method="jackknife")
-    found = interval(check_problem(y, proba, **weight))
-    assert found == interval(y, proba, **weight) != interval(y, proba)
+    jackknife = interval(check_problem(y, proba, **weight))
+    assert jackknife == interval(y, proba, **weight) != interval(y, proba)
 
 
 def test_any_function_is_a_metric():
     y, proba = some_data(400, n_classes=2)
-    given = {"metric": brier_score_loss, "pos_label": "yes", "n_jobs": 1}
-    found = s.calibration_error_interval(np.array(["no", "yes"])[y], proba[:, 1], **given)
+    options = {"metric": brier_score_loss, "pos_label": "yes", "n_jobs": 1}
+    interval = s.calibration_error_interval(np.array(["no", "yes"])[y], proba[:, 1], **options)
     exact = s.calibration_error_interval(y, proba[:, 1], metric="upper_bound")
-    assert np.isclose(found.estimate, exact.estimate)
-    assert found.method == "jackknife" and found.valid
-    assert np.isclose(found.standard_error, exact.standard_error, rtol=0.5)
+    assert np.isclose(interval.estimate, exact.estimate)
+    assert interval.method == "jackknife" and interval.valid
+    assert np.isclose(interval.standard_error, exact.standard_error, rtol=0.5)
 
     def negative_bias(y_true, y_proba, sample_weight=None, factor=1.0):
         return factor * float(np.average(y_proba - y_true, weights=sample_weight))
@@ -340,14 +346,14 @@ def test_the_upper_limit_of_the_held_out_risk_is_centred_at_the_mean_with_direct
 
 def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     """A small bandwidth makes "risk" very negative, and both of Student's limits with it."""
-    data = some_data(300, temperature=1, n_classes=2)
+    sample = some_data(300, temperature=1, n_classes=2)
     smoother = DirichletKernel(0.003, refinement="loss")
     for method in ("risk", "cross"):
         metric = partial(s.proper_calibration_error, method=method, smoother=smoother)
-        found = s.calibration_error_interval(*data, metric=metric)
-        assert found.low == 0 < found.high and found.conservative
-    delta = s.calibration_error_interval(*data, metric=metric, method="delta")
-    assert delta.estimate == found.estimate
+        interval = s.calibration_error_interval(*sample, metric=metric)
+        assert interval.low == 0 < interval.high and interval.conservative
+    delta = s.calibration_error_interval(*sample, metric=metric, method="delta")
+    assert delta.estimate == interval.estimate
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -363,29 +369,31 @@ def test_degenerate_data(metric, case):
     options = {**arguments(metric), "labels": [0, 1]}
     if metric == "embedding":
         options["locations"] = [0.2, 0.7]
-    found = s.calibration_error_interval(y, proba, metric=metric, **options)
-    assert not np.isnan([found.estimate, found.low, found.high, found.standard_error]).any()
-    assert found.low <= found.high
+    interval = s.calibration_error_interval(y, proba, metric=metric, **options)
+    assert not np.isnan(
+        [interval.estimate, interval.low, interval.high, interval.standard_error]
+    ).any()
+    assert interval.low <= interval.high
 
 
 def test_one_sample_and_perfect_forecasts():
     """They have no spread, and say so; and infinity is an answer."""
     for metric in ("l1", "ece", "l2", "max", "ks", "simplex", "upper_bound", "root_brier_score"):
-        found = s.calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
-        assert np.isfinite(found.estimate) and found.low == 0 and found.high >= 0
-        assert found.reason or metric == "max"  # whose limits are those of one degree of freedom
+        interval = s.calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
+        assert np.isfinite(interval.estimate) and interval.low == 0 and interval.high >= 0
+        assert interval.reason or metric == "max"  # whose limits are those of one degree of freedom
     y = np.arange(40) % 2
     reasons = dict.fromkeys(("l1", "l2", "ks"), "few events")
     reasons |= {"kernel": "residuals do not vary", "root_brier_score": "the same loss"}
     for metric, reason in reasons.items():
-        found = s.calibration_error_interval(y, y.astype(float), metric=metric)
-        assert found.estimate == 0 and found.low == 0 and reason in found.reason
+        interval = s.calibration_error_interval(y, y.astype(float), metric=metric)
+        assert interval.estimate == 0 and interval.low == 0 and reason in interval.reason
     for n in (3, 4):
-        found = s.calibration_error_interval([0, 1, 1, 0][:n], [0.6] * n, metric="kernel")
-        assert (found.method == "none") == (n == 3)
+        interval = s.calibration_error_interval([0, 1, 1, 0][:n], [0.6] * n, metric="kernel")
+        assert (interval.method == "none") == (n == 3)
     options = {"metric": "upper_bound", "loss": "log"}
-    found = s.calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], **options)
-    assert found.estimate == found.high == np.inf and not found.valid
+    interval = s.calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], **options)
+    assert interval.estimate == interval.high == np.inf and not interval.valid
 
 
 @pytest.mark.parametrize("clusters", [False, True])
@@ -418,21 +426,21 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric,
     ],
 )
 def test_distances_over_the_simplex(distance, method):
-    data, options = some_data(400), {"distance": distance, "n_resamples": 60}
-    found = s.calibration_error_interval(*data, metric="simplex", **options)
-    assert found.estimate == s.errors.simplex_calibration_error(*data, distance=distance)
-    assert found.low <= found.estimate and found.low < found.high
-    assert found.method == method
+    sample, options = some_data(400), {"distance": distance, "n_resamples": 60}
+    interval = s.calibration_error_interval(*sample, metric="simplex", **options)
+    assert interval.estimate == s.errors.simplex_calibration_error(*sample, distance=distance)
+    assert interval.low <= interval.estimate and interval.low < interval.high
+    assert interval.method == method
 
 
 def test_statistics_of_the_kernel_error():
-    data, metric = some_data(300), {"metric": "kernel"}
-    unbiased = s.calibration_error_interval(*data, **metric)
-    found = s.calibration_error_interval(*data, **metric, statistic="biased")
-    assert (found.low, found.high) == (unbiased.low, unbiased.high)
+    sample, metric = some_data(300), {"metric": "kernel"}
+    unbiased = s.calibration_error_interval(*sample, **metric)
+    interval = s.calibration_error_interval(*sample, **metric, statistic="biased")
+    assert (interval.low, interval.high) == (unbiased.low, unbiased.high)
     for options in ({"statistic": "linear"}, {"statistic": "block", "block_size": 10}):
-        found = s.calibration_error_interval(*data, **metric, **options)
-        assert found.method == "delta method" and found.high > unbiased.low
+        interval = s.calibration_error_interval(*sample, **metric, **options)
+        assert interval.method == "delta method" and interval.high > unbiased.low
 
 
 @pytest.mark.parametrize(("n_above", "rejects"), [(0, True), (4, True), (5, False)])
@@ -464,8 +472,8 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
         drawn.clear()
         monkeypatch.setattr(request_module, "_BATCH", size)
         options = {"distance": "euclidean", "n_resamples": 200}
-        found = s.calibration_error_interval(y, score, metric="simplex", **options)
-        return found, len(drawn)
+        interval = s.calibration_error_interval(y, score, metric="simplex", **options)
+        return interval, len(drawn)
 
     (early, n_early), (whole, n_whole) = run(10), run(200)
     assert early == whole
@@ -569,8 +577,8 @@ def test_coverage_of_the_distance(world, quantile, n_sets):
 
 @pytest.mark.parametrize("options", [{"smoother": "isotonic"}, {"notion": "canonical"}])
 def test_distances_of_a_smoother_or_of_all_classes_at_once_have_the_jackknife(options):
-    found = s.calibration_error_interval(*some_data(300, 0.7), metric="ici", **options)
-    assert found.method.startswith("jackknife") and not found.valid
+    interval = s.calibration_error_interval(*some_data(300, 0.7), metric="ici", **options)
+    assert interval.method.startswith("jackknife") and not interval.valid
 
 
 def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
@@ -579,8 +587,8 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
     for seed in range(5):
         y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
         options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
-        found = s.calibration_error_interval(y, proba, metric="brier", **options)
-        moved.append((found.low + found.high) / 2 - found.estimate)
+        interval = s.calibration_error_interval(y, proba, metric="brier", **options)
+        moved.append((interval.low + interval.high) / 2 - interval.estimate)
     assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0
 
 

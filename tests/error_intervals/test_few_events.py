@@ -33,9 +33,9 @@ def test_exact_coverage_by_enumeration(metric, forecast):
     covered, chance = [], binom.pmf(events, N_SAMPLES, rate)
     for k in events:
         y = np.arange(N_SAMPLES) < k
-        found = interval(y.astype(int), np.full(N_SAMPLES, forecast), metric)
-        covered.append(found.low - 1e-12 <= ERRORS[metric](rate, forecast) <= found.high + 1e-12)
-        assert found.conservative and found.valid and found.reason == FEW_REASON
+        limits = interval(y.astype(int), np.full(N_SAMPLES, forecast), metric)
+        covered.append(limits.low - 1e-12 <= ERRORS[metric](rate, forecast) <= limits.high + 1e-12)
+        assert limits.conservative and limits.valid and limits.reason == FEW_REASON
     assert chance @ covered >= 0.95
     assert chance[:4] @ covered[:4] / chance[:4].sum() >= 0.9
 
@@ -46,10 +46,10 @@ def test_certain_forecasts_that_came_true(metric):
     rate = 1 - 0.025 ** (1 / N_SAMPLES)
     hard = np.arange(N_SAMPLES) % 2
     for y, s in ((np.zeros(N_SAMPLES, dtype=int), np.zeros(N_SAMPLES)), (hard, hard.astype(float))):
-        found = interval(y, s, metric)
-        assert found.low == 0 and found.reason == FEW_REASON
-        assert found.estimate == 0 or metric == "ici"  # the averaged maps have a prior
-        assert found.high == pytest.approx(ERRORS[metric](rate, 0), rel=0.02)
+        limits = interval(y, s, metric)
+        assert limits.low == 0 and limits.reason == FEW_REASON
+        assert limits.estimate == 0 or metric == "ici"  # the averaged maps have a prior
+        assert limits.high == pytest.approx(ERRORS[metric](rate, 0), rel=0.02)
         assert interval(y, s, "log").high == np.inf
 
 
@@ -60,8 +60,8 @@ def test_calibrated_forecasts_seldom_have_a_positive_lower_limit(metric, n_repet
     for seed in range(n_repetitions):
         rng = np.random.default_rng(seed)
         s = rng.beta(0.5, 49.5, 200)
-        found = interval((rng.random(200) < s).astype(int), s, metric)
-        positive += found.low > 0
+        limits = interval((rng.random(200) < s).astype(int), s, metric)
+        positive += limits.low > 0
     assert positive / n_repetitions <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_repetitions)
 
 
@@ -73,9 +73,9 @@ def test_wrong_predictions_that_are_few_count_like_events():
     for metric, score in {"brier": Brier(), "log": LogLoss()}.items():
         options = {"metric": metric, "notion": "canonical", "labels": [0, 1, 2]}
         assert interval(top, s, **options).low == 0
-        found = interval(y, s, **options)
+        limits = interval(y, s, **options)
         truth = score.divergence(np.array([0.95, 0.025, 0.025]), np.array([0.99, 0.005, 0.005]))
-        assert 0 < found.low < truth < found.high and found.reason == FEW_REASON
+        assert 0 < limits.low < truth < limits.high and limits.reason == FEW_REASON
 
 
 S120, Y120 = np.linspace(0.02, 0.06, 120), np.zeros(120, dtype=int)
@@ -93,9 +93,9 @@ KINDS = {
 @pytest.mark.parametrize(("y", "s", "options"), KINDS.values(), ids=KINDS)
 def test_limits_of_every_kind_of_samples(y, s, options):
     """None of them sees an event: the error lies between that of no event and zero."""
-    found = interval(y, s, "brier", **options)
-    assert found.reason == FEW_REASON
-    assert found.low < 0.01**2 and found.high >= np.mean(S120**2) - 1e-6
+    limits = interval(y, s, "brier", **options)
+    assert limits.reason == FEW_REASON
+    assert limits.low < 0.01**2 and limits.high >= np.mean(S120**2) - 1e-6
 
 
 def test_marked_labels_are_shifted_to_a_mean():
@@ -130,9 +130,9 @@ def test_a_class_without_labels_among_several(n_classes):
     y = (rng.random((400, 1)) > forecast.cumsum(axis=1)).sum(axis=1)
     forecast = np.column_stack([forecast * (1 - 1e-4), np.full(400, 1e-4)])
     labels = np.arange(n_classes)
-    found = calibration_error_interval(y, forecast, metric="log", labels=labels)
+    limits = calibration_error_interval(y, forecast, metric="log", labels=labels)
     highest = 1 - 0.025 ** (1 / 400)
-    assert found.low == 0 and found.high == pytest.approx(ERRORS["log"](highest, 1e-4), rel=0.02)
+    assert limits.low == 0 and limits.high == pytest.approx(ERRORS["log"](highest, 1e-4), rel=0.02)
 
 
 def test_no_part_of_a_loss_exceeds_the_whole():
@@ -141,6 +141,6 @@ def test_no_part_of_a_loss_exceeds_the_whole():
     s = rng.uniform(0.6, 1, 300)
     y = (rng.random(300) < 0.1).astype(int)
     for metric in ("brier", "log"):
-        found = interval(y, s, metric)
-        assert 0 < found.low < found.high
-        assert found.high <= interval(y, s, "upper_bound", loss=metric).high + 1e-12
+        limits = interval(y, s, metric)
+        assert 0 < limits.low < limits.high
+        assert limits.high <= interval(y, s, "upper_bound", loss=metric).high + 1e-12

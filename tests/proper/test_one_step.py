@@ -56,11 +56,14 @@ def test_one_step_is_the_fit_to_all_samples(small_parts, kind, loss):
     ours, full = solve(kind, 12_000, 4, seed=0)
     error = mean_and_error(full, loss)[1]
     share = 0.3 if kind == "class_slopes" else 0.1
-    found, expected = (
-        [mean_and_error(one, loss)[0], *squared_norms([one], [LOSSES[loss]])[0].interval(0.95)]
-        for one in (ours, full)
+    numbers, expected = (
+        [
+            mean_and_error(problem, loss)[0],
+            *squared_norms([problem], [LOSSES[loss]])[0].interval(0.95),
+        ]
+        for problem in (ours, full)
     )
-    np.testing.assert_allclose(found, expected, rtol=0, atol=max(share * error, 2e-5))
+    np.testing.assert_allclose(numbers, expected, rtol=0, atol=max(share * error, 2e-5))
     if kind != "calibrated":
         assert ours.changed > 0.999
 
@@ -92,10 +95,10 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     problem = problem_of(labels_from(chance, rng), forecast)
     ours = OneStepProblem.of(problem)
     assert ours.average.start.groups == ()
-    found = ours.share @ ours.errors(Brier())
+    error = ours.share @ ours.errors(Brier())
     in_part = AveragedProblem.of(problem.take(many_samples._drawn(problem))).average
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
-    assert abs(found - truth) < 0.15 * truth
+    assert abs(error - truth) < 0.15 * truth
     assert abs(alone - truth) > 0.3 * truth
 
 
@@ -123,16 +126,16 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
     problem = problem_of(y, forecast)
     (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
     assert isinstance(solved, OneStepProblem)
-    found = {loss: s.proper_calibration_error(y, forecast, loss=loss) for loss in LOSSES}
+    errors = {loss: s.proper_calibration_error(y, forecast, loss=loss) for loss in LOSSES}
     parts = s.score_decomposition(y, forecast)
     interval = s.calibration_error_interval(y, forecast)
     fitted = s.CalibrationErrorEstimator().fit(forecast, y)
     assert parts.loss == pytest.approx(problem.mean_loss(Brier()), rel=1e-12)
-    assert parts.calibration == found["brier"] == fitted.calibration_error_
-    assert interval.low < found["brier"] < interval.high
+    assert parts.calibration == errors["brier"] == fitted.calibration_error_
+    assert interval.low < errors["brier"] < interval.high
     assert set(fitted.evidence_) == {"shift", "slope", "class_slopes", "curve", "confusion"}
     monkeypatch.setattr(many_samples, "TIMES", 10**9)
-    for loss, value in found.items():
+    for loss, value in errors.items():
         assert s.proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
 
 
@@ -157,9 +160,9 @@ def test_certain_forecasts_have_the_error_of_a_fit_to_all(small_parts):
     forecast = np.eye(3)[y]
     assert abs(s.proper_calibration_error(y, forecast, loss="log")) < 1e-6
     forecast[:100] = [0.9, 0.05, 0.05]
-    found, expected = (mean_and_error(one, "log")[0] for one in both(y, forecast))
+    estimate, expected = (mean_and_error(problem, "log")[0] for problem in both(y, forecast))
     assert expected > 0.005
-    assert found == pytest.approx(expected, rel=0.02)
+    assert estimate == pytest.approx(expected, rel=0.02)
 
 
 def test_forecasts_are_neither_copied_nor_changed(small_parts):
@@ -198,11 +201,11 @@ def test_labels_of_other_kinds(small_parts):
     """Labels and one-hot targets give the same; a label of probability zero an infinite loss."""
     y, forecast, _ = world("class_slopes", 7000, 3, 4)
     problems = (Problem(forecast, one, np.ones(7000), None) for one in (y, np.eye(3)[y]))
-    found = [OneStepProblem.of(problem) for problem in problems]
+    solved = [OneStepProblem.of(problem) for problem in problems]
     for loss in LOSSES.values():
-        np.testing.assert_array_equal(*(one.errors(loss) for one in found))
-        np.testing.assert_array_equal(*(one.differences(loss) for one in found))
-    np.testing.assert_array_equal(found[0].mean_target, np.bincount(y) / 7000)
+        np.testing.assert_array_equal(*(one.errors(loss) for one in solved))
+        np.testing.assert_array_equal(*(one.differences(loss) for one in solved))
+    np.testing.assert_array_equal(solved[0].mean_target, np.bincount(y) / 7000)
     forecast[:2] = np.eye(3)[(y[:2] + [0, 1]) % 3]
     ours = OneStepProblem.of(problem_of(y, forecast))
     assert ours.share @ ours.errors(LogLoss()) == np.inf
@@ -217,8 +220,8 @@ def test_soft_labels(small_parts):
     ours, full = both(soft, forecast)
     assert ours.average.dispersion == pytest.approx(full.average.dispersion, rel=0.05)
     for loss in LOSSES:
-        found, expected = mean_and_error(ours, loss)[0], mean_and_error(full, loss)[0]
-        assert found == pytest.approx(expected, rel=0.01)
+        estimate, expected = mean_and_error(ours, loss)[0], mean_and_error(full, loss)[0]
+        assert estimate == pytest.approx(expected, rel=0.01)
 
 
 def test_which_problems_are_large(small_parts):
@@ -264,5 +267,5 @@ def test_evidence_with_the_gain_that_the_step_predicts_is_the_evidence(small_par
     assert average.basis.confusion and len(scores.evidence) > 4
     for groups in scores.evidence:
         gain = scores.gain(groups) / average.dispersion
-        found = scores.evidence_with(SimpleNamespace(groups=groups), gain)
-        assert found == pytest.approx(scores.evidence)
+        evidence = scores.evidence_with(SimpleNamespace(groups=groups), gain)
+        assert evidence == pytest.approx(scores.evidence)

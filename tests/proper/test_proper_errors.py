@@ -66,15 +66,17 @@ def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass)
 def test_auto_is_cross_for_quadratic_scores_and_risk_for_others(function, smoother, multiclass):
     """By default the Brier score has averaged maps, without folds."""
     # Quadratic by declaration, and none of ours.
-    halved = altered(Brier, **dict.fromkeys(("entropy", "gradient"), lambda found: 0.5 * found))()
+    halved = altered(
+        Brier, **dict.fromkeys(("entropy", "gradient"), lambda estimate: 0.5 * estimate)
+    )()
     for loss, method in [("brier", "cross"), (halved, "cross"), ("spherical", "risk")]:
         options = {"loss": loss, "smoother": smoother}
-        found = function(*multiclass, **options)
-        assert found == function(*multiclass, **options, method="auto")
-        same = found == function(*multiclass, **options, method=method)
+        estimate = function(*multiclass, **options)
+        assert estimate == function(*multiclass, **options, method="auto")
+        same = estimate == function(*multiclass, **options, method=method)
         assert same == (smoother is not None or loss != "brier")
         if method == "cross" and same:
-            assert found != function(*multiclass, **options, method="risk")
+            assert estimate != function(*multiclass, **options, method="risk")
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,9 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
         "risk": (score.loss(target, proba) - score.loss(target, conditional)).mean(),
         "cross": np.sum((target - proba) * (conditional - proba), axis=1).mean(),
     }
-    found = sk.proper_calibration_error(y, proba, loss=name, smoother=smoother, method=method)
-    assert found == pytest.approx(expected[method], rel=1e-12)
-    assert type(found) is float
+    estimate = sk.proper_calibration_error(y, proba, loss=name, smoother=smoother, method=method)
+    assert estimate == pytest.approx(expected[method], rel=1e-12)
+    assert type(estimate) is float
 
 
 NAMED = {"kernel": DirichletKernel(), "isotonic": IsotonicSmoother(), "binning": QuantileBins()}
@@ -108,10 +110,10 @@ NAMED |= {None: LogitSmoother(), GaussianNB(): CrossFitted(GaussianNB())}
 @pytest.mark.parametrize(("name", "smoother"), NAMED.items(), ids=str)
 def test_names_of_smoothers(name, smoother, binary):
     """Names and classifiers are short for objects, and objects stay unfitted."""
-    one, other = (
+    by_name, by_smoother = (
         sk.proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, smoother)
     )
-    assert one == other and not hasattr(smoother, "forecast_")
+    assert by_name == by_smoother and not hasattr(smoother, "forecast_")
 
 
 def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
@@ -124,8 +126,8 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
     for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
         monkeypatch.undo()
         expected = loss.loss(np.eye(3)[y], proba).mean() - loss.infimum
-        found = sk.calibration_upper_bound(*multiclass, loss=loss)
-        assert found == pytest.approx(expected, rel=1e-13)
+        bound = sk.calibration_upper_bound(*multiclass, loss=loss)
+        assert bound == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}
         whole = sk.calibration_upper_bound(y, proba, **options)
         monkeypatch.setattr("skcalib.data.problem._BLOCK", 60)
@@ -184,8 +186,8 @@ def test_one_class_only(smoother, method):
 
 def test_sharpness_of_features():
     """Its definition; a constant column tells nothing, whatever its value; one class has none."""
-    data = make_grouping_problem(300, random_state=0)
-    y, X, target = data.y, data.X, np.eye(2)[data.y]
+    sample = make_grouping_problem(300, random_state=0)
+    y, X, target = sample.y, sample.X, np.eye(2)[sample.y]
     assert np.ptp(X, axis=0).min() > 1 and set(y) == {0, 1}
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     forecast = softmax(np.column_stack([np.zeros(300), z]), axis=1)
@@ -194,8 +196,8 @@ def test_sharpness_of_features():
     for features in (X, 1e200 * (X - X.max(axis=0)), 1e-200 * X):
         assert sk.sharpness(y, features, transform="simplex") == pytest.approx(expected, rel=1e-9)
     constant = [np.column_stack([X, np.full(300, value)]) for value in (0.0, 1e6)]
-    found = [sk.sharpness(y, features, transform="simplex") for features in constant]
-    assert found[0] == pytest.approx(found[1])
+    sharpnesses = [sk.sharpness(y, features, transform="simplex") for features in constant]
+    assert sharpnesses[0] == pytest.approx(sharpnesses[1])
     assert sk.sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
 
 
@@ -207,22 +209,24 @@ def test_distances_by_the_direct_formula(notion):
     y = rng.integers(3, size=200)
     options = {"notion": notion, "smoother": DirichletKernel(0.1)}
     error = partial(sk.proper_calibration_error, y, proba, method="direct", **options)
-    found, brier = {p: error(loss=Lp(p)) for p in (1, 2, 3)}, error()
-    assert found[2] == pytest.approx(brier, rel=1e-12)
+    errors, brier = {p: error(loss=Lp(p)) for p in (1, 2, 3)}, error()
+    assert errors[2] == pytest.approx(brier, rel=1e-12)
     by_hand = []
     for forecast, target in NOTIONS[notion]().problems(proba, np.eye(3)[y]):
         curve = DirichletKernel(0.1).fit(forecast, target).smooth_held_out()
         half = 0.5 if forecast.shape[1] == 2 else 1
         by_hand.append(half * np.mean(np.sum(np.abs(curve - forecast) ** 3, axis=1)))
-    assert found[3] == pytest.approx(np.mean(by_hand), rel=1e-12)
+    assert errors[3] == pytest.approx(np.mean(by_hand), rel=1e-12)
     if notion != "canonical":
         index = sk.integrated_calibration_index(y, proba, **options)
-        assert found[1] == pytest.approx(index, rel=1e-9)
+        assert errors[1] == pytest.approx(index, rel=1e-9)
 
 
 def test_a_distance_has_an_interval():
-    data = make_tempered_simplex(300, 2, random_state=0)
+    sample = make_tempered_simplex(300, 2, random_state=0)
     metric = partial(sk.proper_calibration_error, loss=Lp(1), method="direct")
-    found = sk.calibration_error_interval(data.y, data.y_proba, metric=metric, n_resamples=39)
-    assert found.method.startswith("jackknife")
-    assert found.low <= found.estimate <= found.high
+    interval = sk.calibration_error_interval(
+        sample.y, sample.y_proba, metric=metric, n_resamples=39
+    )
+    assert interval.method.startswith("jackknife")
+    assert interval.low <= interval.estimate <= interval.high

@@ -23,8 +23,8 @@ bias = ece_bias_bound
 
 
 def draw(n_samples, intercept, slope, rng):
-    data = make_logistic_scores(n_samples, intercept, slope, random_state=rng)
-    return data.y, data.y_proba[:, 1]
+    sample = make_logistic_scores(n_samples, intercept, slope, random_state=rng)
+    return sample.y, sample.y_proba[:, 1]
 
 
 def ece(y, p, n_bins, strategy):
@@ -50,10 +50,10 @@ def test_optimal_n_bins_has_the_smallest_bound(n_samples, lipschitz):
     calls = {"bias": bias, "tce": partial(ece_generalization_bound, bound="tce")}
     for (bound, call), strategy in product(calls.items(), STRATEGIES):
         options = {"strategy": strategy, "lipschitz": lipschitz}
-        found = optimal_n_bins(n_samples, bound=bound, **options)
+        n_bins = optimal_n_bins(n_samples, bound=bound, **options)
         values = [call(n_samples, b, **options) for b in range(1, n_samples // 2 + 1)]
-        assert type(found) is int
-        assert found == 1 + (int(np.argmin(values)) if values else 0)
+        assert type(n_bins) is int
+        assert n_bins == 1 + (int(np.argmin(values)) if values else 0)
 
 
 def test_bias_bound_is_the_formula():
@@ -69,8 +69,8 @@ def test_bias_bound_is_the_formula():
     }
     for (strategy, term), value in expected.items():
         assert bias(n, B, strategy=strategy, lipschitz=L, term=term) == pytest.approx(value, 1e-14)
-    found = bias(100, 15, strategy="quantile", term="statistical")
-    assert found == pytest.approx(0.84755, abs=5e-6)
+    statistical = bias(100, 15, strategy="quantile", term="statistical")
+    assert statistical == pytest.approx(0.84755, abs=5e-6)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -113,10 +113,10 @@ def test_equations_18_and_20(dimension):
         for n_bins in np.unique(np.geomspace(2, 10**5, 200).astype(int)):
             nats = dimension * log(3.0 * n_bins**2)  # covers of radius 1 / B^2, constant 3
             options = {"radius": 1 / n_bins, "log_covering_number": nats, "lipschitz": 1.2}
-            found = ece_generalization_bound(n, n_bins, bound="metric_entropy", **options)
+            bound = ece_generalization_bound(n, n_bins, bound="metric_entropy", **options)
             expected = 5.4 / n_bins + sqrt(8 * n_bins * (log(2) + nats) / n)
-            assert found == pytest.approx(expected, rel=1e-12)
-            values[n_bins] = found
+            assert bound == pytest.approx(expected, rel=1e-12)
+            values[n_bins] = bound
         best = min(values, key=values.get)
         ratios.append((values[best] * n ** (1 / 3) / log(n), best / n ** (1 / 3)))
     first, *rest = np.array(ratios)

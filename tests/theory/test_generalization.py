@@ -24,7 +24,7 @@ from skcalib.theory import ece_generalization_bound, evaluate_supersample
 
 def test_bounds_are_the_formulas():
     n, B, L, e, f, d, c = 5000, 12, 1.4, 3.0, 7.0, 1 / 12, 2.5
-    given = {"lipschitz": L, "ecmi": e, "fcmi": f, "radius": d, "log_covering_number": c}
+    quantities = {"lipschitz": L, "ecmi": e, "fcmi": f, "radius": d, "log_covering_number": c}
     ece = sqrt(8 * (e + B * log(2)) / n)
     learned = sqrt(2 * (f + B * log(2)) / n)
     entropy = (2 + L) * d + sqrt(8 * B * log(2 * np.exp(c)) / n)
@@ -38,10 +38,16 @@ def test_bounds_are_the_formulas():
         ("metric_entropy", "uniform"): (1 + L) / B + entropy,
     }
     for (bound, strategy), value in cases.items():
-        found = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **given)
+        found = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **quantities)
         assert found == pytest.approx(value, rel=1e-13)
         if bound in ("ece", "tce"):  # the same formula with the information of residuals
-            same = {**given, "ecmi": 0, "residual_cmi": e, "bound": bound, "strategy": strategy}
+            same = {
+                **quantities,
+                "ecmi": 0,
+                "residual_cmi": e,
+                "bound": bound,
+                "strategy": strategy,
+            }
             assert ece_generalization_bound(n, B, **same) == found
     found = ece_generalization_bound(100, 1, bound="metric_entropy", radius=1, lipschitz=0)
     assert found == pytest.approx(3 + sqrt(8 * log(2) / 100), rel=1e-13)

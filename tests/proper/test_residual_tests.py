@@ -101,9 +101,9 @@ def test_calibrated_residuals_are_noise(n_classes, n_sets):
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.full(n_classes, 0.5), 800)
-        one = residual_tests.Extension.of(solved(labels_from(forecast, rng), forecast))
-        rejected += one.test.pvalue < 0.03
-        found += bool(one.transitions)
+        extension = residual_tests.Extension.of(solved(labels_from(forecast, rng), forecast))
+        rejected += extension.test.pvalue < 0.03
+        found += bool(extension.transitions)
     assert rejected <= n_sets * (0.03 + 3 * np.sqrt(0.03 * 0.97 / n_sets))
     assert found <= 0.02 * n_sets
 
@@ -115,13 +115,13 @@ def test_what_is_no_jump_and_what_is_one():
     y = (np.random.default_rng(0).random(400) < s).astype(int)
     y[5] = 1
     assert not residual_tests.Extension.of(solved(y, s)).test.unresolved
-    one = residual_tests.Extension.of(solved(*stepped(20_000, 0)[:2]))
-    assert one.test.pvalue < 1e-4 and one.test.needed >= 16 and one.share > 0.9
-    assert not one.transitions and not one.test.unresolved
+    extension = residual_tests.Extension.of(solved(*stepped(20_000, 0)[:2]))
+    assert extension.test.pvalue < 1e-4 and extension.test.needed >= 16 and extension.share > 0.9
+    assert not extension.transitions and not extension.test.unresolved
     few = solved(*stepped(40, 0)[:2])  # are not tested
     assert few.tested is None
-    (found,) = estimates_of_solved([few], losses=["brier"], notion="canonical")
-    assert found.residual_pvalue == 1.0 and not found.lower_bound
+    (estimate,) = estimates_of_solved([few], losses=["brier"], notion="canonical")
+    assert estimate.residual_pvalue == 1.0 and not estimate.lower_bound
 
 
 def test_what_only_the_finest_cells_show_is_unresolved():
@@ -130,34 +130,36 @@ def test_what_only_the_finest_cells_show_is_unresolved():
     s = np.sort(rng.uniform(0.3, 0.7, 4000))
     turns = np.arange(4000) * 128 // 4000 % 2
     y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
-    found = calibration_error_interval(y, s, metric="brier")
-    assert not found.valid and found.reason.startswith("the residuals of the maps are not noise")
-    assert float(re.search(r"\(p = (.+?)\)", found.reason)[1]) < 0.002
+    interval = calibration_error_interval(y, s, metric="brier")
+    assert not interval.valid and interval.reason.startswith(
+        "the residuals of the maps are not noise"
+    )
+    assert float(re.search(r"\(p = (.+?)\)", interval.reason)[1]) < 0.002
     estimator = CalibrationErrorEstimator().fit(s, y)
-    assert estimator.lower_bound_ == found.reason
+    assert estimator.lower_bound_ == interval.reason
 
 
 def test_transitions_are_those_of_the_simulation():
     """They move mass where they hold; their rates have a slope far below the standard errors."""
     y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
     problem = solved(y, forecast)
-    one = problem.extension
-    first = one.transitions[0]
+    extension = problem.extension
+    first = extension.transitions[0]
     assert (first.source, first.target) == (0, 1) and 0.1 < first.rate < 0.3
-    assert first.above > 0.6 and one.share > 0.99
+    assert first.above > 0.6 and extension.share > 0.99
     first = solved(*confused(3000, 1, rate=0.4)[:2]).extension.transitions[0]
     assert (first.source, first.target, first.above) == (0, 1, None) and 0.3 < first.rate < 0.5
     change = residual_tests.Transition(0, 2, 0.6, 0.1).change(MASS, MASS)
     np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
     everywhere = residual_tests.Transition(0, 2, None, 0.1).change(MASS, MASS)
     np.testing.assert_array_equal(everywhere[:, 2], MASS[:, 0])
-    distance = [np.mean((p - posterior) ** 2) for p in (one.proba, problem.average.averaged)]
+    distance = [np.mean((p - posterior) ** 2) for p in (extension.proba, problem.average.averaged)]
     assert distance[0] < 0.2 * distance[1]
-    np.testing.assert_allclose(one.proba.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(extension.proba.sum(axis=1), 1.0, rtol=1e-12)
     rows = np.arange(4000)
-    changes = np.stack([t.change(forecast, one.start) for t in one.transitions], axis=2)
-    score = (changes[rows, y] / one.proba[rows, y][:, None]).sum(axis=0)
-    assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
+    changes = np.stack([t.change(forecast, extension.start) for t in extension.transitions], axis=2)
+    score = (changes[rows, y] / extension.proba[rows, y][:, None]).sum(axis=0)
+    assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(extension.inverse))).max()
 
 
 def test_cumulants_of_products_of_two_samples_of_a_cell():
@@ -177,11 +179,11 @@ def test_cumulants_of_products_of_two_samples_of_a_cell():
     assert level >= 32
 
 
-def dense_norm(problem, one, level, loss):
+def dense_norm(problem, extension, level, loss):
     """The wider norm with all cells as columns of one dense array, whitened together."""
-    s, star, share = problem.forecast, one.proba, problem.share
+    s, star, share = problem.forecast, extension.proba, problem.share
     n, k = s.shape
-    code = one.test.cells.at(level)
+    code = extension.test.cells.at(level)
     names = set(problem.average.directions.names) - ({"confusion"} if k > 2 else set())
     names = [x for x in problem.average.basis.groups if x in names]
     g = dense_directions(problem.average.basis, s, names)
@@ -189,11 +191,13 @@ def dense_norm(problem, one, level, loss):
         x, y, omega = tangents(s, g), problem.target - s, np.ones((n, k))
         maps = [problem.average.affine.proba, problem.average.best.proba, star]
         maps = [p for i, p in enumerate(maps) if not any(p is q for q in maps[:i])]
-        more = [p - s for p in maps] + [t.change(s, one.start) for t in one.transitions]
+        changes = [p - s for p in maps] + [
+            t.change(s, extension.start) for t in extension.transitions
+        ]
     else:
         x, y, omega = g - np.einsum("ik,ikj->ij", star, g)[:, None], problem.target - star, star
-        more = [t.change(s, one.start) / star for t in one.transitions]
-    x = np.concatenate([x, *(d[:, :, None] for d in more)], axis=2)
+        changes = [t.change(s, extension.start) / star for t in extension.transitions]
+    x = np.concatenate([x, *(d[:, :, None] for d in changes)], axis=2)
     columns = range(1, 2) if k == 2 else range(k)
     cells = np.zeros((n, k, (code.max() + 1) * len(columns)))
     for j, column in enumerate(columns):
@@ -204,8 +208,8 @@ def dense_norm(problem, one, level, loss):
         if loss == "log":
             x = dense_directions(problem.average.basis, s)[:, 1:]
     gram = np.einsum("i,ik,ikj,ikl->jl", share, omega, cells, x)
-    own = np.einsum("i,ik,ikj->j", share, omega, cells)
-    return share, x - np.einsum("ikj,jl->ikl", cells, gram / own[:, None]), cells, own, y
+    mass = np.einsum("i,ik,ikj->j", share, omega, cells)
+    return share, x - np.einsum("ikj,jl->ikl", cells, gram / mass[:, None]), cells, mass, y
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -214,22 +218,22 @@ def test_dense_directions_are_centred_within_cells(make, loss):
     """Cells, and what others have within them; the interval holds that of either."""
     y, forecast, _ = make(3000, 3)
     problem = solved(y, forecast)
-    one = problem.tested
-    level = one.test.cells.levels[0]
-    found = (BrierDirections if loss == "brier" else LogDirections)(problem, level)
-    share, within, cells, own, residual = dense_norm(problem, one, level, loss)
+    extension = problem.tested
+    level = extension.test.cells.levels[0]
+    directions = (BrierDirections if loss == "brier" else LogDirections)(problem, level)
+    share, within, cells, mass, residual = dense_norm(problem, extension, level, loss)
     if loss == "brier":
-        mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(own)
-        np.testing.assert_allclose(found.of_cells, mean, atol=1e-12)
+        mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(mass)
+        np.testing.assert_allclose(directions.of_cells, mean, atol=1e-12)
     along = np.einsum("i,ikj,ik->j", share, within, residual)
-    weights = {"brier": np.ones_like(residual), "log": one.proba}[loss]
+    weights = {"brier": np.ones_like(residual), "log": extension.proba}[loss]
     if loss == "log" and forecast.ndim == 1:
-        weights = one.proba.prod(axis=1, keepdims=True)
+        weights = extension.proba.prod(axis=1, keepdims=True)
     gram = np.einsum("i,ik,ikj,ikl->jl", share, weights, within, within)
     length = along @ np.linalg.pinv(gram, rcond=1e-12, hermitian=True) @ along
-    kept = float(found.of_dense @ found.of_dense) * (1 if loss == "brier" else 2)
-    assert 0 <= kept <= length * (1 + 1e-2) + 1e-9
-    assert np.isfinite(found.of_dense).all() and len(found.of_dense) <= within.shape[2]
+    squared = float(directions.of_dense @ directions.of_dense) * (1 if loss == "brier" else 2)
+    assert 0 <= squared <= length * (1 + 1e-2) + 1e-9
+    assert np.isfinite(directions.of_dense).all() and len(directions.of_dense) <= within.shape[2]
     (plain,) = squared_norms([problem], [LOSSES[loss]])
     (norm,) = extended_norms([problem], [LOSSES[loss]], [plain], 1.0)
     limits = plain.interval(0.95), SquaredNorm.interval(norm.wider, 0.95)
@@ -241,14 +245,14 @@ def test_dense_directions_are_centred_within_cells(make, loss):
 def test_noise_without_cells(make):
     """That of the residuals of the map, which are not centred, on dense directions only."""
     problem = solved(*make(3000, 3)[:2])
-    one = problem.tested
-    found = BrierDirections(problem, 0)
-    for rows, block in found.blocks:
-        of_cells, dense, _ = found.noise(rows, block)
-        x = found._values(rows, block)[0]
-        residual = problem.residual(rows, one.proba[rows])[:, -x.shape[1] :]
-        residual = residual * problem.root[rows, None] / np.sqrt(1 - one.leverage[rows, None])
-        expected = np.einsum("icj,ic->ij", x, residual) @ found._dense
+    extension = problem.tested
+    directions = BrierDirections(problem, 0)
+    for rows, block in directions.blocks:
+        of_cells, dense, _ = directions.noise(rows, block)
+        x = directions._values(rows, block)[0]
+        residual = problem.residual(rows, extension.proba[rows])[:, -x.shape[1] :]
+        residual = residual * problem.root[rows, None] / np.sqrt(1 - extension.leverage[rows, None])
+        expected = np.einsum("icj,ic->ij", x, residual) @ directions._dense
         np.testing.assert_allclose(dense, expected, atol=1e-12 * np.abs(expected).max())
         assert not of_cells.sum() and dense.any()
 
@@ -259,17 +263,17 @@ def test_noise_without_cells(make):
 def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
     """From blocks of any size, with equal weights of any size."""
     y, forecast, _ = make(3000, 6)
-    found = calibration_error_interval(y, forecast, metric=loss)
+    interval = calibration_error_interval(y, forecast, metric=loss)
     estimator = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
     terms = score_decomposition(y, forecast, loss=loss)
     for error in (estimator.calibration_error_, terms.calibration):
-        assert error == pytest.approx(found.estimate, rel=1e-12)
-    assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
+        assert error == pytest.approx(interval.estimate, rel=1e-12)
+    assert estimator.confidence_interval_ == pytest.approx((interval.low, interval.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
     monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 20_000)
     parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
-    assert parts.estimate == pytest.approx(found.estimate, rel=1e-6)
-    assert (parts.low, parts.high) == pytest.approx((found.low, found.high), rel=1e-6)
+    assert parts.estimate == pytest.approx(interval.estimate, rel=1e-6)
+    assert (parts.low, parts.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -310,8 +314,8 @@ def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
     truth = Brier().divergence(posterior, forecast).mean()
     assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
     assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
-    other = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
-    calibrated = many_samples.OneStepProblem.of(other)
+    calibrated_problem = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
+    calibrated = many_samples.OneStepProblem.of(calibrated_problem)
     assert not calibrated.suspect and calibrated.tested is None
 
 
@@ -319,15 +323,15 @@ def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
 def test_shifts_are_those_of_normal_priors(n_classes):
     """In each cell the score is twice the shift of the log probability."""
     y, forecast, _ = stepped(20_000, 11) if n_classes == 2 else cyclic(20_000, 11)
-    one = solved(y, forecast).extension
-    assert len(one.shifts) and not one.transitions
-    code = one.test.cells.at(one.test.needed)
-    shift = np.log(one.proba) - np.log(one.start)
+    extension = solved(y, forecast).extension
+    assert len(extension.shifts) and not extension.transitions
+    code = extension.test.cells.at(extension.test.needed)
+    shift = np.log(extension.proba) - np.log(extension.start)
     shift -= shift.mean(axis=1, keepdims=True)  # the shifts of a cell add up to zero
-    own = np.eye(code.max() + 1)[code]
-    score = own.T @ (np.eye(n_classes)[y] - one.proba)
-    mass = np.maximum(own.sum(axis=0), 1)[:, None]
-    np.testing.assert_allclose(score, 2 * (own.T @ shift) / mass, atol=1e-4)
+    inside = np.eye(code.max() + 1)[code]
+    score = inside.T @ (np.eye(n_classes)[y] - extension.proba)
+    mass = np.maximum(inside.sum(axis=0), 1)[:, None]
+    np.testing.assert_allclose(score, 2 * (inside.T @ shift) / mass, atol=1e-4)
 
 
 def cyclic(n_samples, seed):
@@ -357,15 +361,15 @@ def test_shifts_find_what_no_map_has():
     for seed in range(3):
         y, forecast, posterior = cyclic(10_000, seed)
         problem, truth = solved(y, forecast), Brier().divergence(posterior, forecast).mean()
-        found = problem.errors(Brier()).mean(), problem.map_terms(Brier()).errors.mean()
-        squared += (np.array(found) - truth) ** 2
+        errors = problem.errors(Brier()).mean(), problem.map_terms(Brier()).errors.mean()
+        squared += (np.array(errors) - truth) ** 2
     assert squared[0] < squared[1] / 2
 
 
 def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monkeypatch):
     """Their mean is zero, within four standard errors, also after means of cells."""
     monkeypatch.setattr(residual_tests, "_UNRESOLVED", np.inf)
-    found = np.zeros((40, 2))
+    missing = np.zeros((40, 2))
     for seed in range(40):
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.ones(3), 600)
@@ -375,18 +379,20 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monk
             (sums,) = residual_tests.residual_sums([cells], problem, forecast)
             test = residual_tests.ResidualTest(cells, problem, forecast, sums, [])
             test.needed = needed
-            one = replace(problem.tested, proba=forecast, test=test)
-            found[seed, k] = one.missing(problem)
-    error = found.std(axis=0) / np.sqrt(len(found))
-    assert np.all(np.abs(found.mean(axis=0)) < 4 * error)
+            extension = replace(problem.tested, proba=forecast, test=test)
+            missing[seed, k] = extension.missing(problem)
+    error = missing.std(axis=0) / np.sqrt(len(missing))
+    assert np.all(np.abs(missing.mean(axis=0)) < 4 * error)
     assert 2 / 3 < error[1] / error[0] < 1
 
 
 def test_similar_residuals_of_similar_forecasts_are_stated():
     y, forecast, posterior = tied(12_000, 0)
-    found = calibration_error_interval(y, forecast, metric="brier")
-    assert found.high < Brier().divergence(posterior, forecast).mean()
-    assert not found.valid and found.reason.startswith("similar forecasts have similar residuals")
+    interval = calibration_error_interval(y, forecast, metric="brier")
+    assert interval.high < Brier().divergence(posterior, forecast).mean()
+    assert not interval.valid and interval.reason.startswith(
+        "similar forecasts have similar residuals"
+    )
     problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(8) for rate in (0, 0.25))
     assert sum(problem.left_out > 0 for problem in problems) <= 1
     confusions = solved(*confused(1500, 0, 0.1)[:2])  # the maps themselves show no confusion

@@ -90,14 +90,14 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
     wanted = {"slope", "bias", "curve", "curve_high"}
     debiased, plain = ({loss: [] for loss in LOSSES} for _ in range(2))
     for seed in range(200):
-        data = make_tempered_simplex(200, 2, random_state=seed)
-        problem = solve_arrays(data.y, data.y_proba)
+        sample = make_tempered_simplex(200, 2, random_state=seed)
+        problem = solve_arrays(sample.y, sample.y_proba)
         names = [set(model.groups) for model in problem.average.models]
         at = names.index(wanted)
         problem.average.shares = np.eye(len(names) + 1)[at + 1]  # this model only
         model = problem.average.models[at]
         for loss, score in LOSSES.items():
-            truth = score.divergence(data.posterior, data.y_proba).mean()
+            truth = score.divergence(sample.posterior, sample.y_proba).mean()
             debiased[loss].append(problem.errors(score).mean() - truth)
             plain[loss].append(dense_terms(problem, model, loss)[0].mean() - truth)
     for loss in LOSSES:
@@ -115,8 +115,8 @@ def orthonormal(gram):
     """Columns R with R' gram R = 1, without directions that the others nearly contain."""
     size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     values, vectors = np.linalg.eigh(gram / np.outer(size, size))
-    kept = values > 1e-6 * values.max()
-    return vectors[:, kept] / np.sqrt(values[kept]) / size[:, None]
+    independent = values > 1e-6 * values.max()
+    return vectors[:, independent] / np.sqrt(values[independent]) / size[:, None]
 
 
 def projected_residuals(problem):
@@ -188,13 +188,13 @@ def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss
     if kind in WORLDS[1:3]:
         several_blocks(monkeypatch)
     problems = problems_of(notion, 260, n_classes, kind)
-    found, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
+    norm, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
     names = ["estimate", "noise2", "noise3", "slope"]
     # Where the change is not certain, its relative variance is that of noise.
     names += ["between", "padding"] if expected.between < 0.1 else []
     for name in names:
         value = getattr(expected, name)
-        assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
+        assert getattr(norm, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
 
 
 def test_scores_at_the_forecasts_have_at_least_the_noise_of_calibrated_ones():
@@ -219,15 +219,15 @@ def test_odds_are_the_mean_over_the_models():
 
 def test_padding_is_the_ratio_of_standard_errors():
     """That with the slope, which is not too small, and that with the plain estimate of it."""
-    found = SquaredNorm.from_mean(0.3, 2.0, 1.5, 0.2, 0.05, 0.01)
+    norm = SquaredNorm.from_mean(0.3, 2.0, 1.5, 0.2, 0.05, 0.01)
     plain = 0.2 + 0.01 * 1.5**2 + 4 * 1.5 * (0.3 - 0.2 / 2) / 1.5
-    assert found.padding == pytest.approx(found.standard_error / np.sqrt(plain), rel=1e-12)
+    assert norm.padding == pytest.approx(norm.standard_error / np.sqrt(plain), rel=1e-12)
 
 
 @pytest.mark.parametrize(("centre", "direct", "reach"), [(0.0, 0.1, 0.2), (0.3, 0.2, 0.5)])
 def test_the_upper_limit_of_a_quadratic_form_has_its_own_spread(centre, direct, reach):
-    found = _upper(centre, direct, reach)
-    assert found - centre == pytest.approx(reach * np.sqrt(found / direct), rel=1e-12)
+    limit = _upper(centre, direct, reach)
+    assert limit - centre == pytest.approx(reach * np.sqrt(limit / direct), rel=1e-12)
     assert _upper(centre, 0.0, reach) == centre + reach and _upper(centre, 1.0, np.inf) == np.inf
 
 
@@ -248,17 +248,17 @@ def test_several_losses_share_their_work(notion, n_classes):
     alone = [squared_norm(problems, score) for score in LOSSES.values()]
     assert squared_norms(problems, list(LOSSES.values())) == alone
     assert alone[0].calibrated == alone[1].calibrated
-    found = estimates_of_solved(problems, losses=names, notion=notion)
-    for name, one in zip(names, found, strict=True):
+    estimates = estimates_of_solved(problems, losses=names, notion=notion)
+    for name, estimate in zip(names, estimates, strict=True):
         expected = estimate_of_solved(problems, loss=name, notion=notion)
-        assert (one.norm, one.interval) == (expected.norm, expected.interval)
+        assert (estimate.norm, estimate.interval) == (expected.norm, expected.interval)
     impossible = problems[0].forecast.copy()
     impossible[np.arange(3), problems[0].target[:3].argmax(axis=1)] = 0.0
     impossible /= impossible.sum(axis=1, keepdims=True)
     worse = [solve_arrays(problems[0].target, impossible, problems[0].weight)]
-    found = estimates_of_solved(worse, losses=names[::-1], notion="canonical")
-    assert found[0].interval.estimate == np.inf and found[0].norm is None
-    assert replace(found[1].norm, wider=None) == squared_norm(worse, LOSSES["brier"])
+    estimates = estimates_of_solved(worse, losses=names[::-1], notion="canonical")
+    assert estimates[0].interval.estimate == np.inf and estimates[0].norm is None
+    assert replace(estimates[1].norm, wider=None) == squared_norm(worse, LOSSES["brier"])
     assert squared_norm(worse, LOSSES["log"]).interval(0.95) == (np.inf, np.inf)
 
 
@@ -333,17 +333,19 @@ def test_hard_cases(case, n_classes):
     y, forecast, weight = hard_cases(n_classes)[case]
     options = {"labels": np.arange(n_classes)}
     for metric, notion in product(LOSSES, NOTIONS):
-        given = {"notion": notion, "sample_weight": weight, **options}
-        found = skcalib.calibration_error_interval(y, forecast, metric=metric, **given)
-        assert np.isfinite(found.estimate)
-        assert 0 <= found.low < found.high < np.inf
+        options_of_metric = {"notion": notion, "sample_weight": weight, **options}
+        interval = skcalib.calibration_error_interval(
+            y, forecast, metric=metric, **options_of_metric
+        )
+        assert np.isfinite(interval.estimate)
+        assert 0 <= interval.low < interval.high < np.inf
     estimator = skcalib.CalibrationErrorEstimator(loss=metric, notion=notion, **options)
     limits = estimator.fit(forecast, y, weight).confidence_interval_
-    assert limits == pytest.approx((found.low, found.high), rel=1e-12)
-    assert estimator.standard_error_ == pytest.approx(found.standard_error, rel=1e-12)
-    terms = skcalib.score_decomposition(y, forecast, loss=metric, **given)
+    assert limits == pytest.approx((interval.low, interval.high), rel=1e-12)
+    assert estimator.standard_error_ == pytest.approx(interval.standard_error, rel=1e-12)
+    terms = skcalib.score_decomposition(y, forecast, loss=metric, **options_of_metric)
     for error in (terms.calibration, estimator.calibration_error_):
-        assert error == pytest.approx(found.estimate, rel=1e-12, abs=1e-15)
+        assert error == pytest.approx(interval.estimate, rel=1e-12, abs=1e-15)
 
 
 def test_evidence_names_what_is_wrong():
@@ -351,9 +353,9 @@ def test_evidence_names_what_is_wrong():
     names = {"shift", "slope", "class_slopes", "curve", "confusion"}
 
     def evidence_of(forecast, y, **options):
-        found = skcalib.CalibrationErrorEstimator(**options).fit(forecast, y).evidence_
-        assert set(found) == names and all(0 <= share <= 1 for share in found.values())
-        return found
+        evidence = skcalib.CalibrationErrorEstimator(**options).fit(forecast, y).evidence_
+        assert set(evidence) == names and all(0 <= share <= 1 for share in evidence.values())
+        return evidence
 
     for kind in ("slope", "shift", "curve"):
         y, forecast, _ = world(kind, 2000, 2, seed=15)
@@ -373,11 +375,11 @@ AS_BEFORE += [{"method": one} for one in ("risk", "cross", "direct")] + [{"loss"
 def test_a_smoother_or_a_method_is_used_as_before(options):
     """Without averaged maps there is no evidence; the default smoother is the one out of fold."""
     y, forecast, _ = world("slope", 300, 3, seed=16)
-    found = skcalib.CalibrationErrorEstimator(**options).fit(forecast, y)
-    assert found.evidence_ is None
-    assert found.calibration_error_ == skcalib.proper_calibration_error(y, forecast, **options)
+    estimator = skcalib.CalibrationErrorEstimator(**options).fit(forecast, y)
+    assert estimator.evidence_ is None
+    assert estimator.calibration_error_ == skcalib.proper_calibration_error(y, forecast, **options)
     smoother = {"smoother": LogitSmoother()} | options
-    assert found.calibration_error_ == skcalib.proper_calibration_error(y, forecast, **smoother)
+    assert estimator.calibration_error_ == skcalib.proper_calibration_error(y, forecast, **smoother)
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def test_sums_of_the_samples_are_kept(monkeypatch):
     monkeypatch.setattr(module, "_MANY", 100)
     y, p, weight = make(3000, 30.0)
     p[:3], p[3:6] = 0.0, 1.0
-    one = problem_of(y, p, weight)
-    few = compress_rows(one)
+    samples = problem_of(y, p, weight)
+    few = compress_rows(samples)
     assert few.n_samples == 3000
     assert few.square.sum() == pytest.approx((weight**2).sum(), rel=1e-12)
     for name in ("forecast", "target"):
-        sums = [problem.weight @ getattr(problem, name) for problem in (one, few)]
+        sums = [problem.weight @ getattr(problem, name) for problem in (samples, few)]
         np.testing.assert_allclose(*sums, rtol=1e-12)
     for value in (0.0, 1.0):  # forecasts that are certain are not mixed with others
         here = few.forecast[:, 1] == value
@@ -64,27 +64,27 @@ def test_problems_that_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(module, "_MANY", 100)
     assert proper_calibration_error(y, p, notion="classwise") == before
     assert proper_calibration_error(y, p, notion="top_label") > 0
-    one = problem_of(y, p)
-    soft = replace(one, labels_or_target=pairs(p))
-    clusters = replace(one, cluster=np.arange(2000) // 2)
-    for other in (soft, clusters, compress_rows(one)):
+    samples = problem_of(y, p)
+    soft = replace(samples, labels_or_target=pairs(p))
+    clusters = replace(samples, cluster=np.arange(2000) // 2)
+    for other in (soft, clusters, compress_rows(samples)):
         assert compress_rows(other) is other
 
 
 def test_band_of_groups_is_that_of_single_scores(monkeypatch):
     """Two bands differ by their random numbers only, about 3 % of the width for 500 resamples."""
     y, p, _ = make(20_000, 2.0)
-    curve, one = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
-    grouped, few = curve.grouped(one)
+    curve, samples = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
+    grouped, few = curve.grouped(samples)
     assert 1000 < len(few.weight) <= 2500 and few.weight.sum() == 20_000
     assert np.all(np.diff(grouped.tied.score) > 0)
-    found = consistency_band(curve, one, 0.9, 500, np.random.RandomState(0))
+    band = consistency_band(curve, samples, 0.9, 500, np.random.RandomState(0))
     monkeypatch.setattr("skcalib.errors.corp._DISTINCT", 10**9)
-    exact = consistency_band(curve, one, 0.9, 500, np.random.RandomState(1))
-    assert curve.grouped(one) == (curve, one)
+    exact = consistency_band(curve, samples, 0.9, 500, np.random.RandomState(1))
+    assert curve.grouped(samples) == (curve, samples)
     inner = (curve.prob_pred > 0.02) & (curve.prob_pred < 0.98)
     width = (exact[1] - exact[0])[inner]
-    for mine, other in zip(found, exact, strict=True):
+    for mine, other in zip(band, exact, strict=True):
         difference = (mine - other)[inner] / width
         assert abs(difference.mean()) < 0.03
         assert np.sqrt(np.mean(difference**2)) < 0.08
