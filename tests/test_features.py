@@ -44,16 +44,16 @@ LEFT_OUT = ["id", "comment", "tags", "empty", "wave"]
 
 def by_hand(frame):
     """The usable columns as numbers."""
-    found = {"age": frame["age"]}
+    columns = {"age": frame["age"]}
     for name in ("east", "north", "south"):
-        found[f"site = {name}"] = (frame["site"] == name).astype(float)
-    found["site is missing"] = frame["site"].isna().astype(float)
-    found["day"] = (frame["day"] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
-    found["wait"] = frame["wait"] / pd.Timedelta(days=1)
-    found["flag = True"] = frame["flag"].astype(float)
+        columns[f"site = {name}"] = (frame["site"] == name).astype(float)
+    columns["site is missing"] = frame["site"].isna().astype(float)
+    columns["day"] = (frame["day"] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    columns["wait"] = frame["wait"] / pd.Timedelta(days=1)
+    columns["flag = True"] = frame["flag"].astype(float)
     for k in (1, 2, 3):
-        found[f"stage = {k}"] = (frame["stage"] == k).astype(float)
-    return pd.DataFrame(found)
+        columns[f"stage = {k}"] = (frame["stage"] == k).astype(float)
+    return pd.DataFrame(columns)
 
 
 def outcome(frame, n_samples=N):
@@ -66,14 +66,14 @@ def outcome(frame, n_samples=N):
 
 
 def numbers_of_estimator(X, y, p):
-    found = s.GroupingLossEstimator(n_permutations=20).fit(X, y, y_proba=p)
-    return [found.grouping_loss_, found.pvalue_, found.explained_]
+    estimator = s.GroupingLossEstimator(n_permutations=20).fit(X, y, y_proba=p)
+    return [estimator.grouping_loss_, estimator.pvalue_, estimator.explained_]
 
 
 def numbers_of_regions(X, y, p):
-    found = s.GroupingLossEstimator(method="partition", partitioner="stump", n_permutations=20)
-    found.fit(X, y, y_proba=p)
-    return [found.grouping_loss_, *(one.harm for one in found.regions_)]
+    estimator = s.GroupingLossEstimator(method="partition", partitioner="stump", n_permutations=20)
+    estimator.fit(X, y, y_proba=p)
+    return [estimator.grouping_loss_, *(region.harm for region in estimator.regions_)]
 
 
 def numbers_of_recalibrator(X, y, p):
@@ -82,14 +82,14 @@ def numbers_of_recalibrator(X, y, p):
 
 
 def numbers_of_report(X, y, p):
-    found = s.CalibrationReport.from_predictions(y, p, X, threshold=0.4).findings
-    grouping = found.grouping
-    assert found.decision.grouping is not None
+    findings = s.CalibrationReport.from_predictions(y, p, X, threshold=0.4).findings
+    grouping = findings.grouping
+    assert findings.decision.grouping is not None
     return [
         grouping.grouping_loss.estimate,
         grouping.pvalue,
-        found.decision.grouping.estimate,
-        *(one.pvalue for one in grouping.named),
+        findings.decision.grouping.estimate,
+        *(group.pvalue for group in grouping.named),
     ]
 
 
@@ -104,8 +104,12 @@ def numbers_of_scorer(X, y, p):
 
 
 def numbers_of_improvement(X, y, p):
-    found = grouping_improvement(y, p, s.GroupRecalibrator(cv=2).fit(p, y, features=X), X)
-    return [found.gain.estimate, found.grouping_before.estimate, found.grouping_after.estimate]
+    improvement = grouping_improvement(y, p, s.GroupRecalibrator(cv=2).fit(p, y, features=X), X)
+    return [
+        improvement.gain.estimate,
+        improvement.grouping_before.estimate,
+        improvement.grouping_after.estimate,
+    ]
 
 
 #: Every public name that takes features: its numbers for features, labels and forecasts.
@@ -167,14 +171,14 @@ def test_mixed_columns_give_the_numbers_of_the_usable_ones(user):
 def test_the_report_names_what_is_left_out():
     frame = mixed()
     y, p = outcome(frame)
-    found = s.CalibrationReport.from_predictions(y, p, frame.assign(big=np.inf))
+    report = s.CalibrationReport.from_predictions(y, p, frame.assign(big=np.inf))
     words = (
         "Columns of X are left out: id (text or an identifier, 200 different values), comment "
         "(text or an identifier, 200 different values), tags (lists or other objects), empty (no "
         "value), wave (complex numbers), and 1 more."
     )
-    assert found.findings.grouping.left_out == words and words in found._repr_html_()
-    assert "left_out" in found.to_dict()["grouping"]
+    assert report.findings.grouping.left_out == words and words in report._repr_html_()
+    assert "left_out" in report.to_dict()["grouping"]
     with pytest.warns(UserWarning, match=r"Columns of X are left out: id \(text or an identifier"):
         encode_features(frame)
 
@@ -183,7 +187,7 @@ def test_encoded_columns_are_those_by_hand():
     frame = mixed()
     expected = by_hand(frame)
     encoded = encode_features(frame, warn=False)
-    assert [one.title for one in encoded.features] == list(expected)
+    assert [feature.title for feature in encoded.features] == list(expected)
     np.testing.assert_array_equal(encoded.values, expected.to_numpy())
     assert encode_features(encoded) is encoded
     part = encoded[np.arange(5)]
@@ -259,9 +263,11 @@ SAME = {
 def test_containers_give_the_same_numbers(kind):
     first, *others = (encode_features(table) for table in SAME[kind])
     assert len(first) == 40 and len(np.unique(first.values, axis=0)) > 1
-    for other in others:
-        np.testing.assert_array_equal(other.values, first.values)
-        assert [one.category for one in other.features] == [one.category for one in first.features]
+    for encoded in others:
+        np.testing.assert_array_equal(encoded.values, first.values)
+        assert [feature.category for feature in encoded.features] == [
+            feature.category for feature in first.features
+        ]
 
 
 def test_what_is_text_and_what_is_a_category():
@@ -286,9 +292,9 @@ def test_what_is_text_and_what_is_a_category():
         encoder = FeatureEncoder().fit(pd.DataFrame({"x": values, "z": range(N)}))
         assert list(encoder.left_out) == ["x"]
         assert encoder.left_out["x"].startswith("text or an identifier, ")
-    found = encode_features(pd.DataFrame({"x": ["", "b", None, "b", ""] * 4}))
-    assert [one.title for one in found.features] == ["x = ''", "x = b", "x is missing"]
-    np.testing.assert_array_equal(found.values[:3], np.eye(3))
+    encoded = encode_features(pd.DataFrame({"x": ["", "b", None, "b", ""] * 4}))
+    assert [feature.title for feature in encoded.features] == ["x = ''", "x = b", "x is missing"]
+    np.testing.assert_array_equal(encoded.values[:3], np.eye(3))
     objects = [pd.Series([1]), {"k": 1}, {1}, np.ones(2), object()]
     for value in objects:
         cells = pd.Series([value] * 5, dtype=object)
@@ -296,8 +302,8 @@ def test_what_is_text_and_what_is_a_category():
             "x": "lists or other objects"
         }
     names = [f"c{k:03d}" for k in range(MOST_CATEGORIES + 5) for _ in range(10 + (k >= 5))]
-    found = encode_features(pd.DataFrame({"x": names})).features
-    assert [one.category for one in found] == sorted(set(names))[5:]
+    encoded = encode_features(pd.DataFrame({"x": names})).features
+    assert [feature.category for feature in encoded] == sorted(set(names))[5:]
 
 
 def test_rules_of_times_hold_for_their_members():
@@ -333,17 +339,17 @@ def test_regions_of_times_and_categories_have_readable_rules():
     y, p = outcome(frame, n)
     names = ("north", "south", "east", "missing")
     for partitioner in ("stump", None):
-        found = s.GroupingLossEstimator(
+        estimator = s.GroupingLossEstimator(
             partitioner=partitioner, method="partition", n_permutations=0, n_bins=2
         )
-        rules = {one.rule for one in found.fit(frame[["day"]], y, y_proba=p).regions_}
+        rules = {region.rule for region in estimator.fit(frame[["day"]], y, y_proba=p).regions_}
         assert all("day >= 2024-" in rule or "day < 2024-" in rule for rule in rules), rules
-        rules = {one.rule for one in found.fit(frame[["site"]], y, y_proba=p).regions_}
+        rules = {region.rule for region in estimator.fit(frame[["site"]], y, y_proba=p).regions_}
         sites = {f"site {word} {name}" for word in ("=", "is not") for name in names}
         parts = {part for rule in rules for part in rule.split(" and ")}
         assert parts <= {*sites, "site is missing"}
-    (one,) = differences_at_equal_scores(y, p, frame[["site"]]).named
-    assert one.rule == "site = south"
+    (region,) = differences_at_equal_scores(y, p, frame[["site"]]).named
+    assert region.rule == "site = south"
 
 
 def test_new_rows_are_read_as_in_fit(quiet):
@@ -354,19 +360,19 @@ def test_new_rows_are_read_as_in_fit(quiet):
     fitted = s.GroupRecalibrator(cv=2).fit(p, y, features=frame)
     fitted = pickle.loads(pickle.dumps(fitted))
     expected = fitted.predict_proba(p, features=frame)
-    other = frame.assign(
+    strange_values = frame.assign(
         at=frame["at"].dt.tz_convert("UTC"),
         id="someone",
         tags=None,
         age=frame["age"].astype("Float64"),
         stage=frame["stage"].astype(str),
     )
-    np.testing.assert_array_equal(fitted.predict_proba(p, features=other), expected)
+    np.testing.assert_array_equal(fitted.predict_proba(p, features=strange_values), expected)
     strange = frame.head(3).assign(
         site=["west", None, "south"], day=pd.NaT, at=None, age=[None, 3, 4], stage="9"
     )
-    found = fitted.predict_proba(p[:3], features=strange)
-    assert np.isfinite(found).all()
+    recalibrated = fitted.predict_proba(p[:3], features=strange)
+    assert np.isfinite(recalibrated).all()
     for change, words in (
         ({"age": "old"}, "Column age of features had numbers in fit, but now has other values"),
         ({"day": 5.0}, "Column day of features had times in fit, but now has other values"),

@@ -161,8 +161,8 @@ def test_names_of_clusters_change_nothing(case):
     assert expected.size and not np.array_equal(cluster, names)
     others = -2.5 * distinct[cluster], names.astype(object)
     for groups in (names, *others) if "Report" not in case else (names,):
-        found = numbers(CASES[case](y, proba, X, groups))
-        np.testing.assert_array_equal(found, expected)
+        renamed = numbers(CASES[case](y, proba, X, groups))
+        np.testing.assert_array_equal(renamed, expected)
 
 
 @pytest.mark.parametrize("case", NAMES)
@@ -207,8 +207,8 @@ def summary(name):
     """A quantity of `calibration_summary`."""
 
     def estimate(y, proba, groups):
-        found = getattr(s.calibration_summary(y, proba[:, 1], groups=groups), name)
-        return getattr(found, "estimate", found)
+        summary_record = getattr(s.calibration_summary(y, proba[:, 1], groups=groups), name)
+        return getattr(summary_record, "estimate", summary_record)
 
     return estimate
 
@@ -249,8 +249,8 @@ def of_two(function):
 
 def regret(name):
     def estimate(y, proba, groups):
-        found = s.decision_regret(y, proba[:, 1], threshold=0.3, groups=groups)
-        return getattr(found, name).estimate
+        regret_record = s.decision_regret(y, proba[:, 1], threshold=0.3, groups=groups)
+        return getattr(regret_record, name).estimate
 
     return estimate
 
@@ -326,8 +326,8 @@ def test_clusters_of_identical_samples_count_once(name):
     for seed in range(3):
         y, proba = one_of_each(seed)
         cluster = np.repeat(np.arange(100), 6)
-        found = EQUAL[name](y[cluster], proba[cluster], cluster)
-        assert found == pytest.approx(EQUAL[name](y, proba, None), rel=1e-6, abs=1e-12)
+        repeated_answer = EQUAL[name](y[cluster], proba[cluster], cluster)
+        assert repeated_answer == pytest.approx(EQUAL[name](y, proba, None), rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", EQUAL_IN_THE_MEAN)
@@ -338,9 +338,9 @@ def test_clusters_of_identical_samples_count_once_in_the_mean(name):
     for seed in range(6):
         y, proba = one_of_each(seed)
         both.append([estimate(y[cluster], proba[cluster], cluster), estimate(y, proba, None)])
-    found, expected = np.mean(both, axis=0)
+    interval, expected = np.mean(both, axis=0)
     error = np.linalg.norm(np.std(both, axis=0, ddof=1)) / np.sqrt(len(both))
-    assert abs(found - expected) < 2 * error
+    assert abs(interval - expected) < 2 * error
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
