@@ -1,6 +1,32 @@
 """The public names and where they stand: the table of ``__init__.py`` for type checkers."""
 
-from skcalib import datasets as datasets
+from skcalib import (
+    data as data,
+    datasets as datasets,
+    displays as displays,
+    error_intervals as error_intervals,
+    errors as errors,
+    estimators as estimators,
+    export as export,
+    grouping as grouping,
+    io as io,
+    kernels as kernels,
+    links as links,
+    monitoring as monitoring,
+    proper as proper,
+    recalibration as recalibration,
+    regression as regression,
+    report as report,
+    risk_models as risk_models,
+    scorers as scorers,
+    scores as scores,
+    significance as significance,
+    sketches as sketches,
+    smoothers as smoothers,
+    stats as stats,
+    testing as testing,
+    theory as theory,
+)
 from skcalib.displays import (
     DecisionCurveDisplay as DecisionCurveDisplay,
     DecompositionDisplay as DecompositionDisplay,

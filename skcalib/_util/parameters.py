@@ -67,7 +67,7 @@ def completes_docstrings(cls: Class) -> Class:
     Its constructor says which parameter was probably meant by one that it does not have.
     """
     if "__init__" in vars(cls):
-        cls.__init__ = _with_suggestions(cls.__init__)
+        cls.__init__ = _with_suggestions(vars(cls)["__init__"])  # type: ignore[misc]
     return complete_class(cls, ENTRIES)
 
 

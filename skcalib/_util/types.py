@@ -27,6 +27,8 @@ MatrixLike: TypeAlias = Any
 GroupsLike: TypeAlias = Any
 #: The label of a class.
 Label: TypeAlias = Hashable
+#: Classes, sorted or in the order of their columns.
+Classes: TypeAlias = Sequence[Label] | np.ndarray
 RandomState: TypeAlias = int | np.random.RandomState | None
 #: Training and test rows of each fold.
 Folds: TypeAlias = Iterable[tuple[ArrayLike, ArrayLike]]

@@ -5,10 +5,18 @@ any letter case, with words for a probability before or after it. ``p``, ``score
 ``y_pred_proba`` name no class. Any other name is not understood, and the class is never guessed.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skcalib._util.types import Classes, Label
 
 #: Names of the column of labels, which mean nothing else.
 LABEL_NAMES = ("y_true", "ground_truth")
@@ -58,17 +66,17 @@ class Reading:
 
     kind: str
     place: int | None = None
-    mentioned: frozenset = frozenset()
+    mentioned: frozenset[int] = frozenset()
 
 
-def forms(label):
+def forms(label: Label) -> tuple[str, ...]:
     """Spellings of a class: 1, 1.0 and True are all "1"."""
     if label is None:
         return ()
     if isinstance(label, bytes):
         return (label.decode("utf-8", "replace"),)
     if isinstance(label, bool) or type(label).__name__ in ("bool_", "bool"):
-        return str(bool(label)), str(int(label))
+        return str(bool(label)), str(int(bool(label)))
     text = str(label)
     number = re.fullmatch(r"([+-]?\d+)(\.0+)?", text.strip())
     if number:
@@ -76,7 +84,7 @@ def forms(label):
     return (text,) if text.strip() else ()
 
 
-def plain_event(classes):
+def plain_event(classes: Classes) -> int | None:
     """Place of the positive class of 0/1, -1/1, False/True, no/yes and so on; None of others.
 
     Letter case does not count: the positive class of "YES" and "no" is "YES", which sorts first.
@@ -91,18 +99,18 @@ def plain_event(classes):
     return None
 
 
-def states_outcome(name):
+def states_outcome(name: Label) -> bool:
     """Whether a name is that of labels: a word for an outcome, and at most words beside it."""
     words = {word for word in _words(str(name)) if word.isalpha()}
     return not words.isdisjoint(_OUTCOMES) and words <= _OUTCOMES | _BESIDE_OUTCOME
 
 
-def states_forecast(name):
+def states_forecast(name: Label) -> bool:
     """Whether a name has a word for a probability or a forecast: p_churn, model_score."""
     return not (_PROBABILITY | _FORECAST).isdisjoint(_words(str(name)))
 
 
-def share_a_word(first, second):
+def share_a_word(first: Label, second: Label) -> bool:
     """Whether two names have a word in common, or its beginning: churned and p_churn."""
     return any(
         word.startswith(other) or other.startswith(word)
@@ -111,18 +119,18 @@ def share_a_word(first, second):
     )
 
 
-def in_words(name):
+def in_words(name: Label) -> str:
     """A name as lower-case words: GroundTruth and ground-truth are ground_truth."""
     return "_".join(_words(str(name)))
 
 
-def is_same_label(first, second):
+def is_same_label(first: Label, second: Label) -> bool:
     """Whether two names of labels are equal but for letter case, or mean labels of any outcome."""
     first, second = in_words(first), in_words(second)
     return first == second or {first, second} <= set(FORMAT_NAMES)
 
 
-def is_same_score(first, second, classes):
+def is_same_score(first: Label, second: Label, classes: Classes) -> bool:
     """Whether two names of a single score are equal, or each one states a class, or nothing."""
     if in_words(first) == in_words(second):
         return True
@@ -131,7 +139,7 @@ def is_same_score(first, second, classes):
     return kinds <= {"class", "generic"}
 
 
-def read_name(name, classes, default=None):
+def read_name(name: Label, classes: Classes, default: int | None = None) -> Reading:
     """Name of a column and the classes -> `Reading`.
 
     ``default`` is the place of the class that a column without a name would be of: a name that
@@ -210,7 +218,7 @@ def _is_weak(words, spellings):
 # --- Names of several columns ---------------------------------------------------------------------
 
 
-def match_names(names, classes):
+def match_names(names: Iterable[Label], classes: Classes) -> list[int | str] | None:
     """Names of columns, and classes that must be among them -> the class of each column.
 
     Names match as they are, or between a common prefix and a common suffix, in the letter case of
@@ -218,7 +226,7 @@ def match_names(names, classes):
     none of them, the name without prefix and suffix; None if there is no such reading, or more than
     one.
     """
-    names = [str(name).strip() for name in names]
+    stripped = [str(name).strip() for name in names]
     for key in (str, str.casefold, in_words):
         spelled = [{key(form) for form in forms(label)} for label in classes]
         times = Counter(chain(*spelled))
@@ -228,7 +236,7 @@ def match_names(names, classes):
             for form in spellings
             if times[form] == 1
         }
-        keyed = [key(name) for name in names]
+        keyed = [key(name) for name in stripped]
         readings = []
         for prefix, suffix in _affixes(keyed, spelled[0]):
             cores = [_core(name, prefix, suffix) for name in keyed]
@@ -264,10 +272,14 @@ def _core(name, prefix, suffix):
     return None
 
 
-def is_numbering(names):
+def is_numbering(names: Iterable[Label]) -> bool:
     """Whether columns are only numbered, from 0 or 1: such names are not classes."""
-    ends = [re.fullmatch(r"(.*?)(\d+)", str(name).strip()) for name in names]
-    if not all(ends) or len({end[1] for end in ends}) > 1:
-        return False
-    counted = [int(end[2]) for end in ends]
-    return counted in (list(range(len(ends))), list(range(1, len(ends) + 1)))
+    starts, numbers = set(), []
+    for name in names:
+        parts = re.fullmatch(r"(.*?)(\d+)", str(name).strip())
+        if parts is None:
+            return False
+        starts.add(parts[1])
+        numbers.append(int(parts[2]))
+    counted = list(range(len(numbers))), list(range(1, len(numbers) + 1))
+    return len(starts) <= 1 and numbers in counted

@@ -4,8 +4,11 @@ Labels may be of any type that can be ordered. Values are never guessed; invalid
 error with a message of one sentence or two.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import issparse
@@ -20,8 +23,16 @@ from skcalib._util.validation import (
     without_rounding,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Self
 
-def check_y(y_true, *, name="y_true"):
+    from numpy.typing import DTypeLike
+
+    from skcalib._util.types import ArrayLike, Classes, Label
+
+
+def check_y(y_true: ArrayLike, *, name: str = "y_true") -> np.ndarray:
     """Labels of any orderable type -> array (n,) without missing or continuous values."""
     y_true = to_numpy(y_true, name=name)
     y = None if issparse(y_true) else _as_array(y_true, name)
@@ -31,7 +42,7 @@ def check_y(y_true, *, name="y_true"):
             raise ValueError(
                 f"{name} must hold one label per sample, shape (n,); got {shown(y_true)}."
             )
-        advice = _ADVICE[kind_of_rows(y)]
+        advice = _ADVICE[_kind_of_rows(y)]
         raise ValueError(
             f"{name} must hold one label per sample, shape (n,); got shape {shape}. {advice}"
         )
@@ -67,7 +78,7 @@ _ADVICE = {
 _ADVICE[""] = _ADVICE["one-hot"]
 
 
-def kind_of_rows(y):
+def _kind_of_rows(y):
     """What the rows of an array of several columns are, "" for nothing that is known.
 
     "one-hot" (a single 1), "indicator" (0, 1 and missing), or "soft": label
@@ -85,7 +96,7 @@ def kind_of_rows(y):
         return "soft" if bool((y >= 0).all()) and np.isfinite(y).all() else ""
 
 
-def has_columns(y_true):
+def has_columns(y_true: ArrayLike) -> bool:
     """Whether labels have several columns: soft labels, or an indicator matrix."""
     shape = () if issparse(y_true) else getattr(y_true, "shape", ())
     if isinstance(y_true, (list, tuple)) and len(y_true):
@@ -93,7 +104,7 @@ def has_columns(y_true):
     return len(shape) == 2 and shape[1] > 1
 
 
-def check_soft_labels(y_true, *, name="y_true"):
+def check_soft_labels(y_true: ArrayLike, *, name: str = "y_true") -> tuple[np.ndarray, np.ndarray]:
     """Label distributions or annotator counts (n, K) -> distributions, and votes of each row (n,).
 
     Rows of distributions have an infinite number of votes.
@@ -101,7 +112,7 @@ def check_soft_labels(y_true, *, name="y_true"):
     rows = _as_array(to_numpy(y_true, name=name), name)
     if rows.dtype.kind == "f" and rows.size and rows.min() >= -PROBABILITY_ROUNDING:
         rows = without_rounding(rows, rows.min(), rows.max())
-    kind = kind_of_rows(rows)
+    kind = _kind_of_rows(rows)
     if kind != "soft":
         if kind != "indicator" and rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
             bad = rows[~(rows >= 0)].tolist()[0]
@@ -128,7 +139,7 @@ def check_soft_labels(y_true, *, name="y_true"):
     return rows / total[:, None], total
 
 
-def check_indicators(y_true, *, name="y_true"):
+def check_indicators(y_true: ArrayLike, *, name: str = "y_true") -> np.ndarray:
     """Indicator matrix (n, L) of 0 and 1 -> float64 array, with NaN for missing cells."""
     refuse_sparse(y_true, name)
     rows = _as_array(to_numpy(y_true, name=name), name)
@@ -170,7 +181,7 @@ def _as_array(y_true, name):
     return y
 
 
-def listed(classes):
+def listed(classes: Classes) -> str:
     """Classes for a message, abbreviated if there are many."""
     names = np.asarray(classes).tolist()
     if len(names) <= 12:
@@ -179,7 +190,14 @@ def listed(classes):
     return f"[{first}, ..., {names[-1]!r}] ({len(names)} in all)"
 
 
-def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
+def check_classes(
+    y: np.ndarray,
+    n_columns: int,
+    *,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    name: str = "y_proba",
+) -> np.ndarray:
     """Classes of the columns, in order; ``n_columns=1`` is a binary forecast of shape (n,)."""
     classes = unique_labels(y) if labels is None else check_label_list(labels)
     if n_columns == 1 and len(classes) == 1:
@@ -227,7 +245,7 @@ def _complete_single_class(classes, pos_label, name):
     )
 
 
-def put_positive_last(classes, pos_label, *, reorder):
+def put_positive_last(classes: np.ndarray, pos_label: Label, *, reorder: bool) -> np.ndarray:
     """Two classes; with ``reorder``, `pos_label`, which must be one of them, comes last."""
     if len(classes) > 2:
         raise ValueError(
@@ -242,7 +260,7 @@ def put_positive_last(classes, pos_label, *, reorder):
     return classes[::-1] if reorder and matches[0] else classes
 
 
-def unique_labels(y, name="y_true"):
+def unique_labels(y: np.ndarray, name: str = "y_true") -> np.ndarray:
     """Sorted distinct labels; raises for missing ones and for mixed types."""
     if _range(y) is not None:
         return LabelTable.of(y).distinct
@@ -269,7 +287,7 @@ class LabelTable:
     index: np.ndarray
 
     @classmethod
-    def of(cls, y):
+    def of(cls, y: np.ndarray) -> Self:
         """The table of labels that can be ordered."""
         span = _range(y)
         if span is None:
@@ -282,7 +300,7 @@ class LabelTable:
         place = np.flatnonzero(np.bincount(index))
         return cls((place + low).astype(y.dtype), place, high - low + 1, index)
 
-    def columns(self, classes, dtype=np.intp):
+    def columns(self, classes: np.ndarray, dtype: DTypeLike = np.intp) -> np.ndarray:
         """The column of each label (n,), of the classes of the columns."""
         table = np.zeros(self.length, dtype=dtype)
         table[self.place] = one_hot(self.distinct, classes).argmax(axis=1)
@@ -297,7 +315,7 @@ def _range(y):
     return (low, high) if high - low < _TABLE and high < 2**62 else None
 
 
-def check_label_list(labels):
+def check_label_list(labels: ArrayLike) -> np.ndarray:
     """`labels` as an array without repetition, in the order given."""
     labels = np.asarray(to_numpy(labels, name="labels"))
     if labels.ndim != 1 or len(labels) < 2:
@@ -310,15 +328,15 @@ def check_label_list(labels):
 # --- Ordered classes ------------------------------------------------------------------------------
 
 
-def ordered_categories(y_true):
+def ordered_categories(y_true: ArrayLike) -> tuple[Label, ...] | None:
     """The categories of an ordered categorical of pandas or an Enum of polars; None for others."""
-    dtype = getattr(y_true, "dtype", None)
+    dtype: Any = getattr(y_true, "dtype", None)
     if getattr(dtype, "ordered", False) is True or type(dtype).__name__ == "Enum":
         return tuple(np.asarray(dtype.categories).tolist())
     return None
 
 
-def check_class_order(classes, categories=None):
+def check_class_order(classes: Classes, categories: Sequence[Label] | None = None) -> None:
     """Raise unless three or more classes of columns are in their order, as far as can be known.
 
     Numbers rise, and ordered `categories` have the order of the columns. Strings in another order
@@ -374,7 +392,7 @@ def _are_counted(names):
     return False
 
 
-def one_hot(y, classes):
+def one_hot(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Labels (n,) and the classes of the K columns -> float64 array (n, K)."""
     target = np.asarray(y[:, None] == classes[None, :], dtype=np.float64)
     unknown = target.sum(axis=1) == 0
@@ -386,7 +404,7 @@ def one_hot(y, classes):
     return target
 
 
-def class_columns(y, classes):
+def class_columns(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
     try:
         return LabelTable.of(y).columns(classes)
@@ -394,26 +412,26 @@ def class_columns(y, classes):
         return one_hot(y, classes).argmax(axis=1)
 
 
-def one_hot_rows(column, n_columns):
+def one_hot_rows(column: np.ndarray, n_columns: int) -> np.ndarray:
     """The columns of labels (n,) -> float64 array (n, n_columns) with a one in each row."""
     target = np.zeros((len(column), n_columns))
     target[np.arange(len(column)), column] = 1
     return target
 
 
-def is_one_hot(target):
+def is_one_hot(target: np.ndarray) -> bool:
     """Whether all rows of label distributions (n, K) are those of labels."""
-    return len(target) == 0 or target.max(axis=1).min() == 1
+    return len(target) == 0 or bool(target.max(axis=1).min() == 1)
 
 
-def labels_or_shares(target):
+def labels_or_shares(target: np.ndarray) -> np.ndarray:
     """Columns of labels (n,) of one-hot targets; other targets and columns as they are."""
     if target.ndim == 1:
         return target
     return target.argmax(axis=1) if is_one_hot(target) else target
 
 
-def draw_codes(levels, rng):
+def draw_codes(levels: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """A column drawn from each row of cumulative probabilities (n, K), never one of probability 0.
 
     Rows need not end in exactly 1: they are scaled by their last value.

@@ -57,7 +57,12 @@ from skcalib.stats.means import mean_interval, mean_loss_interval
 from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Self
+
+    from skcalib._util.types import ArrayLike
     from skcalib.error_intervals.request import ErrorInterval, IntervalRequest
+    from skcalib.errors.kernel import ClusterKernel
     from skcalib.kernels import Kernel
 
 NOISY: dict[str, Any] = {
@@ -166,7 +171,16 @@ class Gaps:
     cluster: np.ndarray | None = None
 
     @classmethod
-    def of_columns(cls, cells, score, event, weight, share, square=None, cluster=None):
+    def of_columns(
+        cls,
+        cells: Iterable[np.ndarray],
+        score: np.ndarray,
+        event: np.ndarray,
+        weight: np.ndarray | None,
+        share: ArrayLike,
+        square: np.ndarray | None = None,
+        cluster: np.ndarray | None = None,
+    ) -> Self:
         """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,)."""
         numbered, column = [], []
         for j, of_column in enumerate(cells):
@@ -182,7 +196,7 @@ class Gaps:
         return cls(np.array(numbered), score, event, weight, root, share, column, cluster)
 
     @classmethod
-    def of_scores(cls, options):
+    def of_scores(cls, options: Mapping[str, Any]) -> Self:
         """Those of the bins of `calibration_error`, from all its arguments."""
         names = "y_true", "y_proba", "notion", "sample_weight", "labels", "pos_label"
         arguments, problem = {name: options[name] for name in names}, options["y_true"]
@@ -207,28 +221,28 @@ class Gaps:
         return cls.of_columns(cells, score, event, weight, share, square, cluster)
 
     @cached_property
-    def residual(self):
+    def residual(self) -> np.ndarray:
         """Label - score, (P, n)."""
         return self.event - self.score
 
     @property
-    def n_cells(self):
+    def n_cells(self) -> int:
         """Number of cells of all columns."""
         return len(self.column)
 
-    def sum(self, values):
+    def sum(self, values: np.ndarray) -> np.ndarray:
         """Sums over the cells of values (P, n)."""
         return np.bincount(self.cell.ravel(), np.ravel(values), self.n_cells)
 
-    def mass(self):
+    def mass(self) -> np.ndarray:
         """Share of the weight in each cell; one in every column."""
         return self.sum(np.broadcast_to(self.weight, self.cell.shape))
 
-    def gap(self):
+    def gap(self) -> np.ndarray:
         """Mean residual of each cell."""
         return self.sum(self.weight * self.residual) / self.mass()
 
-    def inverse_size(self):
+    def inverse_size(self) -> np.ndarray:
         """Sum of w^2 over the square of the sum of w in each cell; of clusters if there are any."""
         if self.cluster is None:
             return self.inverse_count()
@@ -237,17 +251,17 @@ class Gaps:
         )
         return np.asarray(pieces.multiply(pieces).sum(axis=0)).ravel() / self.mass() ** 2
 
-    def inverse_count(self):
+    def inverse_count(self) -> np.ndarray:
         """Sum of w^2 of the samples over the square of the sum of w in each cell."""
         return self.sum(np.broadcast_to(self.root**2, self.cell.shape)) / self.mass() ** 2
 
-    def inflation(self):
+    def inflation(self) -> float:
         """Factor of variances for the centring of few clusters; 1 for independent samples."""
         if self.cluster is None:
             return 1.0
         return inflation(independent_size(self.weight, cluster=self.cluster))
 
-    def contributions(self):
+    def contributions(self) -> csr_matrix:
         """Sparse (n, M): contribution of each sample to the error of each gap.
 
         The products of its columns are the covariance of the gaps, and its squares sum to their
@@ -260,7 +274,7 @@ class Gaps:
         values = self._sparse(self.root * centred * (factor / self.mass())[self.cell])
         return cluster_sums(values, self.cluster)
 
-    def rows(self):
+    def rows(self) -> csr_matrix:
         """Sparse (n, M): root times residual of each sample in its cells."""
         return cluster_sums(self._sparse(self.root * self.residual), self.cluster)
 
@@ -270,7 +284,7 @@ class Gaps:
         shape = (n_samples, self.n_cells)
         return csr_matrix((values.T.ravel(), self.cell.T.ravel(), starts), shape=shape)
 
-    def influence(self, slope, value):
+    def influence(self, slope: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Influence of each sample or cluster on sum_c share p f(gap); slopes f', values f."""
         centred = self.residual - self.gap()[self.cell]
         inside = (self.share * slope)[self.cell] * centred
@@ -279,7 +293,7 @@ class Gaps:
         influence = cluster_sums(self.root * (total - self.weight @ total), self.cluster)
         return influence * np.sqrt(self.inflation())
 
-    def variance(self, contributions, *, smooth=False):
+    def variance(self, contributions: csr_matrix, *, smooth: bool = False) -> np.ndarray:
         """Variance of each gap, at least that of labels drawn from the forecasts.
 
         A few labels that are equal by chance have no sample variance, which is not evidence of
@@ -298,13 +312,20 @@ class Gaps:
         rate = (cases * self.sum(self.weight * (self.residual > 0)) / mass + 1) / (cases + 2)
         return np.maximum(variance, rate * (1 - rate) / (cases + 2))
 
-    def sizes(self):
+    def sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Absolute gaps, their standard errors, and the degrees of freedom of Student's t."""
         spread = np.sqrt(self.variance(self.contributions(), smooth=True))
         return np.abs(self.gap()), spread, np.maximum(1 / self.inverse_size() - 1, 1.0)
 
 
-def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
+def normal_draws(
+    contributions: csr_matrix,
+    n_draws: int,
+    rng: np.random.RandomState,
+    *,
+    total: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+) -> np.ndarray:
     """Normal vectors (n_draws, M) with the covariance of the columns of `contributions` (n, M).
 
     With `total` (M,) and `weight` (n,), their products are subtracted from the columns first.
@@ -312,7 +333,7 @@ def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
     n_samples, n_cells = contributions.shape
     if n_cells <= _DENSE:
         matrix = covariance(contributions)
-        if weight is not None:
+        if weight is not None and total is not None:
             cross = np.outer(contributions.T @ weight, total)
             matrix += np.outer(total, total) * (weight @ weight) - cross - cross.T
         values, vectors = np.linalg.eigh(matrix)
@@ -324,19 +345,19 @@ def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
         rows = contributions[start : start + _ROWS_OF_GAPS]
         noise = rng.standard_normal((rows.shape[0], n_draws))
         draws += rows.T @ noise
-        if weight is not None:
+        if weight is not None and total is not None:
             draws -= np.outer(total, weight[start : start + _ROWS_OF_GAPS] @ noise)
     return draws.T
 
 
-def covariance(contributions):
+def covariance(contributions: csr_matrix) -> np.ndarray:
     """The products of the columns of `contributions`, dense."""
     return (contributions.T @ contributions).toarray()
 
 
 def _with_few(request, usual, gaps, power, *, rooted=False, whole=False):
     """Exact limits where events are few; the upper one is at least that of the other interval."""
-    limits = few_limits(gaps, request.normal_level, power, whole)
+    limits = _few_limits(gaps, request.normal_level, power, whole)
     if limits is None:
         return usual
     low, high = np.sqrt(limits) if rooted else limits
@@ -346,7 +367,7 @@ def _with_few(request, usual, gaps, power, *, rooted=False, whole=False):
     return request.answer(low, high, error, target=usual.target, **FEW)
 
 
-def few_limits(gaps, confidence_level, power, whole):
+def _few_limits(gaps, confidence_level, power, whole):
     """Exact limits (low, high) of an error where events are few; None where they are not.
 
     The error is the sum of share times mass times |gap|^power, the largest |gap|, or with the power
@@ -464,7 +485,7 @@ def _distance_kind(distance, halved):
     return ("squared", halved) if isinstance(distance, Brier) else (None, None)
 
 
-def squared_gaps(gaps, n_draws, rng):
+def squared_gaps(gaps: Gaps, n_draws: int, rng: np.random.RandomState) -> SquaredNorm:
     """`SquaredNorm` of the debiased sum of share times mass times squared gap."""
     gap, mass, contributions = gaps.gap(), gaps.mass(), gaps.contributions()
     several = gaps.inverse_size() < 1 - 1e-9
@@ -617,7 +638,9 @@ class KernelProblem(NamedTuple):
         return cls(problem, resolve_kernel(options["kernel"]), notion)
 
 
-def residual_kernel(samples, statistic, n_jobs):
+def residual_kernel(
+    samples: KernelProblem, statistic: str, n_jobs: int | None
+) -> ResidualKernel | ClusterKernel:
     """The function h of two samples of a `KernelProblem`."""
     h = ResidualKernel.of_problem(samples.problem, samples.kernel, samples.notion, n_jobs)
     return h.of_clusters(samples.problem.cluster, MANY if statistic == "auto" else None)
@@ -663,7 +686,7 @@ def embedding(request: IntervalRequest) -> ErrorInterval:
     points = check_locations(options["locations"], columns)
     component = check_components(options["location_labels"], problem, notion, points)
     features = Embedding(problem, of_pairs, notion, points, component)
-    norm = squared_location_norm(problem, features)
+    norm = _squared_location_norm(problem, features)
     usual = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
     return _exact_near_zero(request, usual, samples, pvalue, norm)
@@ -695,7 +718,9 @@ def _exact_near_zero(request, usual, samples, pvalue, norm):
     return replace(interval, low=0.0, conservative=True, reason=NOT_REFUTED)
 
 
-def squared_embedding_norm(h, rng):
+def squared_embedding_norm(
+    h: ResidualKernel | ClusterKernel, rng: np.random.RandomState
+) -> SquaredNorm:
     """`SquaredNorm` of the unbiased kernel calibration error.
 
     The mean is that of the features w_i k(S_i, .)(y_i - S_i), whose products are h. Centred
@@ -714,7 +739,9 @@ def squared_embedding_norm(h, rng):
     return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
 
 
-def squared_block_norm(h, rng):
+def squared_block_norm(
+    h: ResidualKernel | ClusterKernel, rng: np.random.RandomState
+) -> SquaredNorm:
     """`SquaredNorm` of the mean of the unbiased estimates of random blocks.
 
     Blocks are independent of each other, so that the cumulants of the mean of B estimates are those
@@ -723,7 +750,8 @@ def squared_block_norm(h, rng):
     rows = random_blocks(len(h))
     n_blocks, size = rows.shape
     mean, signal, total, raw = np.zeros(len(h)), 0.0, 0.0, 0.0
-    for block, part in zip(rows, map(h.take, rows), strict=True):
+    for block in rows:
+        part = h.take(block)
         mean[block] = part.multiply(np.ones((size, 1)))[:, 0] / size
         level = float(mean[block].mean())
         along = mean[block] - part.weight * level
@@ -752,7 +780,7 @@ def _noise_cumulants(h, mean, raw, size, rng):
     return noise2, noise3
 
 
-def squared_location_norm(problem, embedding):
+def _squared_location_norm(problem, embedding):
     """`SquaredNorm` of the error of mean embeddings at locations."""
     features = embedding.features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
     n_samples = len(features)

@@ -7,7 +7,10 @@ A drawn label is the usual one, the most probable, except in few rows. A draw ta
 by a field that is computed once, in twice the time of the estimate (formulas: doc/design.rst).
 """
 
+from __future__ import annotations
+
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,12 +27,18 @@ from skcalib.errors.kernel import (
 from skcalib.stats.few_events import FEW, impossible_labels, uncertain_labels
 from skcalib.stats.pvalues import drawn_pvalue
 
+if TYPE_CHECKING:
+    from skcalib.data.notions import Notion
+    from skcalib.data.problem import Problem
+    from skcalib.errors.kernel import Embedding
+    from skcalib.kernels import Kernel
+
 _MOST = 150  # expected unusual labels of a draw
 _TOGETHER = 100  # unusual labels of the draws that are evaluated at a time
 _WIDE = 512  # columns of a block of kernel values
 
 
-def few_labels(problem, notion):
+def few_labels(problem: Problem, notion: Notion) -> bool:
     """Whether a problem leaves fewer than `FEW` labels uncertain.
 
     They are those of the event of a notion with a single problem, of the class if it has several,
@@ -47,13 +56,23 @@ def few_labels(problem, notion):
     return uncertain_labels(columns, problem.weight) < FEW
 
 
-def any_impossible(problem, notion):
+def any_impossible(problem: Problem, notion: Notion) -> bool:
     """Whether an event occurred whose forecast is exactly 0."""
     pairs = notion.problems(problem.forecast, problem.target)
     return any(impossible_labels(forecast, target).any() for forecast, target in pairs)
 
 
-def drawn_kernel_pvalue(problem, kernel, notion, *, statistic, block_size, n_draws, rng, level=0.0):
+def drawn_kernel_pvalue(
+    problem: Problem,
+    kernel: Kernel,
+    notion: Notion,
+    *,
+    statistic: str,
+    block_size: int | None,
+    n_draws: int,
+    rng: np.random.RandomState,
+    level: float = 0.0,
+) -> float:
     """P-value of a kernel calibration error, by `drawn_pvalue`."""
     if problem.cluster is not None and statistic == "auto":
         problem = problem.samples(MANY, 0)
@@ -79,7 +98,15 @@ def drawn_kernel_pvalue(problem, kernel, notion, *, statistic, block_size, n_dra
     return drawn.pvalue(change, n_draws, level)
 
 
-def drawn_embedding_pvalue(problem, embedding, notion, *, n_draws, rng, level=0.0):
+def drawn_embedding_pvalue(
+    problem: Problem,
+    embedding: Embedding,
+    notion: Notion,
+    *,
+    n_draws: int,
+    rng: np.random.RandomState,
+    level: float = 0.0,
+) -> float:
     """P-value of the error of mean embeddings, by `drawn_pvalue`."""
     drawn = _Drawn(problem, notion, rng)
     usual = next(iter(notion.problems(problem.forecast, drawn.usual)))[1]

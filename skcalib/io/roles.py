@@ -5,10 +5,14 @@ one thing, and `Roles.note` states what was derived from values. Where two colum
 classes, a `ChoiceError` asks for one of them.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -26,6 +30,13 @@ from skcalib.data.column_names import (
     states_outcome,
 )
 
+if TYPE_CHECKING:
+    from skcalib._util.types import Label
+
+#: A column of a block of rows: numbers, or texts of which an empty one is missing.
+Cells: TypeAlias = np.ndarray | Sequence[str]
+#: A function from texts to numbers, or None if some text is not a number.
+NumbersOfTexts: TypeAlias = Callable[[Sequence[str]], np.ndarray | None]
 #: Rows whose values show what a column is.
 SAMPLE = 2000
 #: Largest deviation of the sum of a row from 1 that rounding may cause.
@@ -60,7 +71,7 @@ _WHAT_TO_KEEP = (
 class ChoiceError(ValueError):
     """A table has two meanings or more: a sentence, and the arguments that choose each of them."""
 
-    def __init__(self, sentence, choices):
+    def __init__(self, sentence: str, choices: list[dict[str, str]]) -> None:
         self.sentence, self.choices = sentence, choices
         passed = [f"{key}={value!r}" for choice in choices for key, value in choice.items()]
         super().__init__(f"{sentence}: pass {' or '.join(passed)}.")
@@ -76,15 +87,15 @@ class Roles:
     """
 
     label: int
-    proba: list
-    features: list
-    text: list
+    proba: list[int]
+    features: list[int]
+    text: list[int]
     numbers_rows: bool
-    reasons: tuple = ("", "")
-    unused: tuple = ()
+    reasons: tuple[str, str] = ("", "")
+    unused: tuple[str, ...] = ()
     n_derived: int = 0
 
-    def note(self, header, event, *, is_assumed):
+    def note(self, header: list[str], event: Label, *, is_assumed: bool) -> str:
         """What was taken, and why, unless the format and names leave no choice.
 
         `event` is the class of a single column, which its name does not state if `is_assumed`.
@@ -174,7 +185,9 @@ class _Column:
         return ""
 
 
-def check_names(name, header, cells, numbers):
+def check_names(
+    name: str, header: list[str], cells: Sequence[Cells], numbers: NumbersOfTexts
+) -> None:
     """Raise if the first line of a file holds a row of data, or if another one repeats the names.
 
     A name that is a number is one of a class, beside others that are words: label, 0.0, 1.0.
@@ -199,17 +212,17 @@ def check_names(name, header, cells, numbers):
 
 
 def find_roles(
-    name,
-    header,
-    cells,
-    numbers,
+    name: str,
+    header: list[str],
+    cells: Sequence[Cells],
+    numbers: NumbersOfTexts,
     *,
-    label_column=None,
-    score_column=None,
-    features=None,
-    ignore=(),
-    event=None,
-):
+    label_column: str | None = None,
+    score_column: str | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    event: str | None = None,
+) -> Roles:
     """`Roles` of the columns `header` of the table `name`, whose first rows have `cells`.
 
     ``numbers`` turns texts into an array, or None if one is not a number. With ``features=None``
@@ -468,7 +481,7 @@ def _columns_of(header):
     return f"its columns are {shortened(', '.join(header), 1000)}"
 
 
-def shortened(text, longest=60):
+def shortened(text: str, longest: int = 60) -> str:
     """Text for a message."""
     return text if len(text) <= longest else f"{text[:longest]}..."
 
@@ -476,13 +489,13 @@ def shortened(text, longest=60):
 # --- Classes of the labels ------------------------------------------------------------------------
 
 
-def stands_for_missing(text):
+def stands_for_missing(text: str) -> bool:
     """Whether a cell is a word or number for a missing value."""
     text = str(text).strip().casefold()
     return text in _MISSING or _MISSING_NUMBER.fullmatch(text) is not None
 
 
-def why_no_class(labels, among=()):
+def _why_no_class(labels, among=()):
     """What is wrong with some labels that look like no class, or like another one; or "".
 
     Such a number is a class beside its neighbour, as 9 after 8, among the labels of a file.
@@ -502,7 +515,7 @@ def why_no_class(labels, among=()):
     return ""
 
 
-def classes_of(name, column, texts):
+def classes_of(name: str, column: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Sorted classes, as text or as whole numbers if all are, and the place of each text."""
     whole = [_whole_number(label) for label in texts]
     if None not in whole:
@@ -510,7 +523,7 @@ def classes_of(name, column, texts):
     others = [label for label, number in zip(texts, whole, strict=True) if number is None]
     wrong = [label for label in sorted(others) if not re.fullmatch(r"-?\d+(\.0+)?", label)]
     if wrong and all(map(_is_number, texts)):
-        why = why_no_class(wrong[:1]) or "labels of classes are expected, words or whole numbers"
+        why = _why_no_class(wrong[:1]) or "labels of classes are expected, words or whole numbers"
         raise ValueError(
             f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: {why}."
         )
@@ -537,12 +550,12 @@ def _is_number(label):
     return True
 
 
-def as_text(labels):
+def as_text(labels: Sequence[str]) -> np.ndarray:
     """Texts as an array, of a fixed width unless some are long."""
     return np.array(labels, dtype=str if max(map(len, labels)) <= _FIXED_WIDTH else object)
 
 
-def find_event(name, event, classes):
+def find_event(name: str, event: str, classes: Sequence[Label]) -> int:
     """Index of the class named `event`, in any letter case if the match is unique."""
     if len(classes) > 2:
         raise ValueError(
@@ -556,12 +569,15 @@ def find_event(name, event, classes):
     raise ValueError(f"--event {event} is not a class of {name}: its classes are {_and(classes)}.")
 
 
-def refuse_probabilities(name, features, names, observed):
+def refuse_probabilities(
+    name: str, features: Sequence[str], names: Sequence[str], observed: Sequence[Label]
+) -> None:
     """Raise for a feature whose name is that of a probability."""
     for column in features:
-        place = read_name(column, observed).place
+        place: int | str | None = read_name(column, observed).place
         if place is None:
-            *_, place = match_names([*names, column], observed) or [None]
+            reading = match_names([*names, column], observed)
+            place = None if reading is None else reading[-1]
         if isinstance(place, int):
             raise ValueError(
                 f"The feature {column!r} of {name} is the probability of the class "
@@ -572,11 +588,13 @@ def refuse_probabilities(name, features, names, observed):
 # --- The classes of the columns -------------------------------------------------------------------
 
 
-def both_classes(name, column, observed, event):
+def both_classes(
+    name: str, column: str, observed: Sequence[Label], event: str | None
+) -> Sequence[Label]:
     """The two classes of a single column, the last a plain event; the rows may contain only one."""
     if len(observed) > 2:
         why = f": one column for each class is expected, such as 'p_{observed[0]}'"
-        if wrong := why_no_class(observed):
+        if wrong := _why_no_class(observed):
             why = f", and {wrong}"
         raise ValueError(
             f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
@@ -585,7 +603,7 @@ def both_classes(name, column, observed, event):
     if len(observed) == 2:
         same = len({str(label).casefold() for label in observed}) == 1
         if same and event is None and read_name(column, observed).kind != "class":
-            raise ValueError(f"{name} has labels of which {why_no_class(observed)}.")
+            raise ValueError(f"{name} has labels of which {_why_no_class(observed)}.")
         return observed[::-1] if plain_event(observed) == 0 else observed
     (only,) = observed
     for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
@@ -601,10 +619,18 @@ def both_classes(name, column, observed, event):
     )
 
 
-def class_of_single(name, column, classes, label_column, wanted, *, is_requested):
+def class_of_single(
+    name: str,
+    column: str,
+    classes: Sequence[Label],
+    label_column: str,
+    wanted: int | None,
+    *,
+    is_requested: bool,
+) -> tuple[int, bool]:
     """Index of the class whose probability a single column holds, and whether no name states it."""
     reading = read_name(column, classes, default=1 if wanted is None else wanted)
-    if reading.kind == "class":
+    if reading.place is not None:
         return reading.place, False
     first, second = classes
     start = f"{name} has one column of probabilities, {column!r}, which"
@@ -630,15 +656,19 @@ def class_of_single(name, column, classes, label_column, wanted, *, is_requested
     )
 
 
-def classes_of_several(name, names, observed, proba):
+def classes_of_several(
+    name: str, names: Sequence[str], observed: Sequence[Label], proba: np.ndarray
+) -> list[Label]:
     """Columns are classes: those of the labels, and classes without samples."""
     reading = match_names(names, observed) or _one_by_one(name, names, observed)
     extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
     _check_extra(name, names, observed, proba, extra)
-    labels = [place if isinstance(place, str) else observed[place] for place in reading]
+    labels: list[Label] = [
+        place if isinstance(place, str) else observed[place] for place in reading
+    ]
     if not isinstance(observed[0], str) and extra:
         is_whole = all(_WHOLE.fullmatch(str(label)) for label in labels)
-        labels = [int(float(label)) if is_whole else str(label) for label in labels]
+        labels = [int(float(str(label))) if is_whole else str(label) for label in labels]
     return labels
 
 
@@ -662,7 +692,7 @@ def _one_by_one(name, names, observed):
             "or a file for each model."
         )
     missing = next(label for place, label in enumerate(observed) if place not in claimed)
-    wrong = why_no_class([missing], observed)
+    wrong = _why_no_class([missing], observed)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
         f"'p_{missing}' (columns of probabilities: {_and(names)}){wrong and f'; {wrong}'}."

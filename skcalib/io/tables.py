@@ -6,6 +6,8 @@ of which an empty one is missing. Text is read by the module csv, so that labels
 written, whichever library is installed; parquet by pyarrow or polars through narwhals.
 """
 
+from __future__ import annotations
+
 import bz2
 import csv
 import gzip
@@ -17,11 +19,20 @@ from importlib import import_module
 from importlib.util import find_spec
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skcalib._util.files import words_of
 from skcalib.io.roles import SAMPLE, check_names, find_roles, shortened, stands_for_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from skcalib._util.types import MatrixLike
+    from skcalib.io.roles import Cells, NumbersOfTexts, Roles
 
 #: Most characters of a cell of text; a longer one is a text to read, not a class or a category.
 LONGEST = 1000
@@ -43,7 +54,17 @@ class Table:
     number of rows before each.
     """
 
-    def __init__(self, path, header, roles, numbers, *, first_row, text=(), known=()):
+    def __init__(
+        self,
+        path: Path,
+        header: list[str],
+        roles: Roles,
+        numbers: NumbersOfTexts,
+        *,
+        first_row: int,
+        text: Iterable[int] = (),
+        known: Iterable[str] = (),
+    ) -> None:
         self.name, self.header, self.first_row, self.roles = path.name, header, first_row, roles
         self.label, self.features, self.proba = roles.label, roles.features, roles.proba
         self.n_rows = self.n_before = 0
@@ -54,7 +75,7 @@ class Table:
         self._codes[self.label].update({text: code for code, text in enumerate(known)})
         self.clear()
 
-    def continue_with(self, path, header):
+    def continue_with(self, path: Path, header: list[str]) -> None:
         """The next rows are those of another file."""
         if header != self.header:
             raise ValueError(
@@ -64,12 +85,12 @@ class Table:
         self.name, self.n_before = path.name, self.n_rows
         self.files.append((path, self.n_rows))
 
-    def clear(self):
+    def clear(self) -> None:
         """Remove the rows; names, texts and the number of rows are kept."""
         self._blocks = {k: [] for k in (self.label, *self.features, *self.proba)}
         self.n_held = 0
 
-    def append(self, columns):
+    def append(self, columns: Sequence[Cells]) -> None:
         """Add a block of rows: ``columns[k]`` is column k."""
         n_rows = len(columns[0])
         if self.roles.numbers_rows:
@@ -122,18 +143,18 @@ class Table:
             raise self._empty(place, codes.argmin())
         return codes
 
-    def labels(self):
+    def labels(self) -> tuple[list[str], np.ndarray]:
         """Distinct labels as text, and the code of each row."""
         return self.texts(self.label), np.concatenate(self._blocks[self.label])
 
-    def probabilities(self):
+    def probabilities(self) -> tuple[list[str], np.ndarray]:
         """Names of the columns of probabilities, and their values (n, K)."""
         values = np.empty((self.n_held, len(self.proba)))
         for j, k in enumerate(self.proba):
             np.concatenate(self._blocks[k], out=values[:, j])
         return [self.header[k] for k in self.proba], values
 
-    def feature_frame(self):
+    def feature_frame(self) -> MatrixLike:
         """Features as a data frame of pandas or polars, or an array; None if there are none."""
         if not self.features:
             return None
@@ -154,7 +175,7 @@ class Table:
             )
         return np.column_stack(list(columns.values()))
 
-    def texts(self, place):
+    def texts(self, place: int) -> list[str]:
         """Distinct texts of a column, in the order of their codes."""
         return [text for text in self._codes[place] if text]
 
@@ -195,9 +216,17 @@ class Table:
         )
 
 
-def read_blocks(paths, *, known=(), sep=",", decimal=".", **roles):
+def read_blocks(
+    paths: Sequence[Path],
+    *,
+    known: Iterable[str] = (),
+    sep: str = ",",
+    decimal: str = ".",
+    **roles: Any,
+) -> Iterator[Table]:
     """Yield the `Table` of files after each block; `roles` are the arguments of `find_roles`."""
-    table, numbers = None, numbers_of_text(decimal)
+    table: Table | None = None
+    numbers = _numbers_of_text(decimal)
     for path in paths:
         is_text = path.suffix.lower() != ".parquet"
         blocks = _text_blocks(path, sep) if is_text else _parquet_blocks(path)
@@ -209,11 +238,19 @@ def read_blocks(paths, *, known=(), sep=",", decimal=".", **roles):
                 check_names(path.name, header, sample, numbers)
             text = [k for k, cells in enumerate(sample) if isinstance(cells, list)]
             column_roles = find_roles(path.name, header, sample, numbers, **roles)
-            options = {"first_row": 1 + is_text, "text": text, "known": known}
-            table = Table(path, header, column_roles, numbers, **options)
-        for columns in blocks if table is not None else ():
-            table.append(columns)
-            yield table
+            table = Table(
+                path,
+                header,
+                column_roles,
+                numbers,
+                first_row=1 + is_text,
+                text=text,
+                known=known,
+            )
+        if table is not None:
+            for columns in blocks:
+                table.append(columns)
+                yield table
     if table is None or table.n_rows == 0:
         raise ValueError(f"{paths[0].name} must have a line of column names and at least one row.")
 
@@ -236,7 +273,7 @@ def _opened(path):
         raise ValueError(f"{path.name} is not a readable text table: {words_of(error)}.") from error
 
 
-def numbers_of_text(decimal="."):
+def _numbers_of_text(decimal):
     """A function from texts to numbers, or None if some text is not a number.
 
     ``decimal`` is the decimal mark, "," or ".".
@@ -362,7 +399,7 @@ def _cells(column):
     return ["" if value is None else text for value, text in zip(values, texts, strict=True)]
 
 
-def count_rows(path):
+def count_rows(path: Path) -> int:
     """How many rows a file has; about how many of text, from the lines of its first megabytes."""
     if path.suffix.lower() != ".parquet":
         with _opened(path) as (file, raw):

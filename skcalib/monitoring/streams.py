@@ -31,6 +31,7 @@ from skcalib.data.notions import (
     Canonical,
     Classwise,
     Cumulative,
+    Notion,
     NotionLike,
     TopLabel,
     resolve_notion,
@@ -69,7 +70,9 @@ class Alternatives:
         self.lowest = np.zeros(len(prior))
         self.lowest_at = np.zeros(len(prior), dtype=np.int64)
 
-    def advance(self, forecast: np.ndarray, event: np.ndarray, weight: Any) -> np.ndarray:
+    def advance(
+        self, forecast: np.ndarray, event: np.ndarray, weight: np.ndarray | None
+    ) -> np.ndarray:
         """Log ratios (n, A) after each of the samples, added to those before."""
         step = self._steps(forecast, event)
         if weight is not None:
@@ -141,7 +144,9 @@ class ScoreAlternatives(Alternatives):
         self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and forecasts
         self.lowest_cells = np.zeros((len(prior) + len(mixed), 3, N_CELLS))  # at each lowest ratio
 
-    def advance(self, forecast: np.ndarray, event: np.ndarray, weight: Any) -> np.ndarray:
+    def advance(
+        self, forecast: np.ndarray, event: np.ndarray, weight: np.ndarray | None
+    ) -> np.ndarray:
         """Log ratios (n, A) after each of the samples, added to those before."""
         path = super().advance(forecast, event, weight)
         place = np.minimum((position_of(forecast) * N_CELLS).astype(np.int64), N_CELLS - 1)
@@ -541,7 +546,9 @@ class _Stream:
         return event_terms(part, weight, self.notion or Auto(), self.number)
 
 
-def event_terms(part, weight, notion, number=0):
+def event_terms(
+    part: Problem, weight: np.ndarray | None, notion: Notion, number: int = 0
+) -> np.ndarray:
     """Weights, weighted forecasts and weighted events (n, 3) of samples, for an event."""
     forecast, target = next(islice(notion.problems(part.forecast, part.target), number, None))
     each = np.ones(len(forecast)) if weight is None else weight
@@ -582,7 +589,7 @@ def _streams(notion, features, classes):
     return [_Stream(1.0, "", ScoreAlternatives(**options), notion)]
 
 
-def log_mean(log_values, weight):
+def log_mean(log_values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Logarithm of the weighted mean of values (..., A) given by their logarithms."""
     largest = log_values.max(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):
