@@ -196,8 +196,8 @@ class DecisionRegretScorer(ProbaScorer):
     ) -> None:
         score_of_decision(threshold, costs)  # raises for invalid ones
         options: dict[str, Any] = {"threshold": threshold, "costs": costs, "pos_label": pos_label}
-        given = {name: value for name, value in options.items() if value is not None}
-        super().__init__(_calibration_regret, response_method=response_method, **given)
+        decision = {name: value for name, value in options.items() if value is not None}
+        super().__init__(_calibration_regret, response_method=response_method, **decision)
 
 
 def _calibration_regret(y_true, y_proba, **options):
@@ -248,11 +248,11 @@ class _RecalibratedLoss(Scorer):
             scores=(resolve_loss(self.loss),),
             weight=problem.sample_weight,
         )
-        return [float(weighted_mean(one, weight)) for one in losses]
+        return [float(weighted_mean(loss, weight)) for loss in losses]
 
     def __repr__(self) -> str:
-        own = f"loss={self.loss!r}, recalibrator={self.recalibrator!r}, cv={self.cv!r}"
-        return f"{type(self).__name__}({own})"
+        parameters = f"loss={self.loss!r}, recalibrator={self.recalibrator!r}, cv={self.cv!r}"
+        return f"{type(self).__name__}({parameters})"
 
 
 class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
@@ -392,7 +392,10 @@ class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
 
 
 _SCORERS = {
-    **{name: ProbaScorer(one.function, **one.options) for name, one in by("scorer").items()},
+    **{
+        name: ProbaScorer(quantity.function, **quantity.options)
+        for name, quantity in by("scorer").items()
+    },
     "neg_log_refinement": RefinementScorer("log"),
     "neg_brier_refinement": RefinementScorer("brier"),
     "neg_decision_regret": DecisionRegretScorer(threshold=0.5),
@@ -526,10 +529,10 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     theirs = metrics.get_scorer_names()
     unknown = [name for name in names if name not in _SCORERS and name not in theirs]
     if unknown or len(set(names)) < len(names):
-        what = f"unknown: {', '.join(map(repr, unknown))}" if unknown else "named twice"
+        problem = f"unknown: {', '.join(map(repr, unknown))}" if unknown else "named twice"
         raise ValueError(
             f"names must be different names of scikit-learn's scorers or of "
-            f"{', '.join(map(repr, _SCORERS))}; {what}."
+            f"{', '.join(map(repr, _SCORERS))}; {problem}."
         )
     return {
         name: get_scorer(name) if name in _SCORERS else metrics.get_scorer(name) for name in names

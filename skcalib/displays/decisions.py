@@ -33,7 +33,7 @@ from skcalib._util.types import (
 )
 from skcalib.data.clusters import effective_size
 from skcalib.data.notions import Canonical, resolve_notion
-from skcalib.data.problem import ForecastSummary, check_sketch
+from skcalib.data.problem import ForecastSummary
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, by_event, panel_events
 from skcalib.proper.proper import solve_notion
@@ -543,10 +543,8 @@ class MurphyDisplay(DecisionDisplay):
         ValueError
             As `from_predictions`, and for anything but a sketch.
         """
-        check_sketch(sketch)
-        return cls.from_predictions(
+        return cls._of_sketch(
             sketch,
-            None,
             thresholds=thresholds,
             parts=parts,
             confidence_level=confidence_level,
@@ -761,7 +759,7 @@ class DecisionCurveDisplay(DecisionDisplay):
 
     @classmethod
     @checks_parameters
-    def from_estimator(  # type: ignore[override]
+    def from_estimator(
         cls,
         estimator: BaseEstimator,
         X: MatrixLike,
@@ -837,10 +835,8 @@ class DecisionCurveDisplay(DecisionDisplay):
         ValueError
             As `from_predictions`, and for anything but a sketch.
         """
-        check_sketch(sketch)
-        return cls.from_predictions(
+        return cls._of_sketch(
             sketch,
-            None,
             thresholds=thresholds,
             standardized=standardized,
             confidence_level=confidence_level,

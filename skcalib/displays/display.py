@@ -27,7 +27,7 @@ from skcalib._util.types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Classwise, Cumulative, Multilabel, resolve_notion
-from skcalib.data.problem import ForecastSummary, check_problem
+from skcalib.data.problem import ForecastSummary, check_problem, check_sketch
 from skcalib.data.samples import binary_events, named_events
 from skcalib.estimators.classifiers import (
     ClassifierInspector,
@@ -202,6 +202,12 @@ class Display:
         )
         options = cls._for_rows(options, features, rows, np.shape(y)[0])
         return cls.from_predictions(problem, problem.forecast, **options)
+
+    @classmethod
+    def _of_sketch(cls, sketch, **options):
+        """The display of a sketch in place of labels and forecasts."""
+        check_sketch(sketch)
+        return cls.from_predictions(sketch, None, **options)
 
     @classmethod
     def _for_rows(cls, options, X, rows, n_samples):

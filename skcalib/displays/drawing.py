@@ -154,7 +154,9 @@ def draw_reference(ax, label, **kwargs):
 
 def ends_of(intervals):
     """Centres of intervals, and the lengths of their two arms for ``Axes.errorbar``."""
-    low, centre, high = np.array([[one.low, one.estimate, one.high] for one in intervals]).T
+    low, centre, high = np.array(
+        [[interval.low, interval.estimate, interval.high] for interval in intervals]
+    ).T
     return centre, np.maximum([centre - low, high - centre], 0)
 
 
@@ -346,7 +348,9 @@ def histogram_scale(rows, edges):
 
 def scores_of(drawn):
     """Scores and weights of all samples of curves or maps, such as those of folds."""
-    return tuple(np.concatenate([getattr(one, of) for one in drawn]) for of in ("scores", "weight"))
+    return tuple(
+        np.concatenate([getattr(record, of) for record in drawn]) for of in ("scores", "weight")
+    )
 
 
 # --- Legends --------------------------------------------------------------------------------------

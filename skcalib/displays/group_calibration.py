@@ -11,7 +11,7 @@ from skcalib._util.formatting import printable
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, AxesLike, Label
 from skcalib._util.validation import check_count
-from skcalib.data.problem import ForecastSummary, check_sketch
+from skcalib.data.problem import ForecastSummary
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, by_event
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
@@ -148,10 +148,8 @@ class GroupCalibrationDisplay(Display):
         ValueError
             As `from_predictions`, and for anything but a sketch.
         """
-        check_sketch(sketch)
-        return cls.from_predictions(
+        return cls._of_sketch(
             sketch,
-            None,
             notion=notion,
             confidence_level=confidence_level,
             ax=ax,

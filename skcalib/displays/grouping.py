@@ -514,7 +514,7 @@ class GroupingDisplay(Display):
 
     @classmethod
     @checks_parameters
-    def from_estimator(  # type: ignore[override]
+    def from_estimator(
         cls,
         estimator: BaseEstimator,
         X: MatrixLike,

@@ -43,7 +43,7 @@ from skcalib.data.clusters import (
 )
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Multilabel, Notion, NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, check_problem, check_sketch
+from skcalib.data.problem import ForecastSummary, check_problem
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display, binary_problems, by_event, panel_events
 from skcalib.error_intervals.proper import estimate_proper_error
@@ -658,10 +658,8 @@ class ReliabilityDisplay(Display):
         ValueError
             As `from_predictions`, for anything but a sketch, and a curve that needs the samples.
         """
-        check_sketch(sketch)
-        return cls.from_predictions(
+        return cls._of_sketch(
             sketch,
-            None,
             style=style,
             strategy=strategy,
             n_bins=n_bins,

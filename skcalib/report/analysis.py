@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from skcalib.stats.pvalues import CalibrationTest
 
 #: Losses of a report, in the order of its table.
-LOSSES = ("brier", "log")
+LOSSES: tuple[LossLike, ...] = ("brier", "log")
 #: With more probabilities than this, a report omits steps that take minutes.
 HUGE = 5_000_000
 _PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
@@ -232,7 +232,7 @@ def find_errors(
     classes; the confidence on all samples. The maps of the event or confidence are shared.
     """
     n_classes = problem.forecast.shape[1]
-    samples_of = {"canonical": part}
+    samples_of: dict[Any, Problem] = {"canonical": part}
     if n_classes > 2:
         samples_of["top_label"] = problem
     if n_classes > 2 and problem.forecast.size <= HUGE:

@@ -668,7 +668,8 @@ class DecisionRule:
         """Terms of each sample, and with a seed the solved problem, for recalibration."""
         forecast, target = next(iter(self.notion.problems(problem.forecast, problem.target)))
         cost = self.score.loss(target, forecast)
-        terms, solved = {"cost": cost}, None
+        terms: dict[str, np.ndarray] = {"cost": cost}
+        solved: Any = None
         if self.threshold is not None:
             terms["net_benefit"] = target[:, 1] - cost / (1 - self.threshold)
         if seed is not None:
@@ -683,7 +684,9 @@ class DecisionRule:
         """The interval of a difference between two solved problems, and its p-value."""
         limits = self._regret_interval if quantity == "regret" else self._cost_interval
         interval_at = partial(limits, first, second)
-        sign = -1 / (1 - self.threshold) if quantity == "net_benefit" else 1.0
+        sign = 1.0
+        if quantity == "net_benefit" and self.threshold is not None:
+            sign = -1 / (1 - self.threshold)
         interval = interval_at(confidence_level)
         low, high = sorted((sign * interval.low, sign * interval.high))
         error = abs(sign) * interval.standard_error

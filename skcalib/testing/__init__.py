@@ -5,12 +5,8 @@ what was found. A law is a short function, and the first line of its docstring i
 """
 
 from skcalib.testing.displays import check_display
-from skcalib.testing.kernels import check_kernel
-from skcalib.testing.links import check_link
-from skcalib.testing.notions import check_notion
-from skcalib.testing.recalibrators import check_recalibrator
-from skcalib.testing.scores import check_score
-from skcalib.testing.smoothers import check_smoother
+from skcalib.testing.estimators import check_recalibrator, check_smoother
+from skcalib.testing.formulas import check_kernel, check_link, check_notion, check_score
 
 __all__ = [
     "check_display",

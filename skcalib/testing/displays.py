@@ -7,7 +7,9 @@ from inspect import signature
 
 import numpy as np
 
-from skcalib.testing._laws import accepted, checker, need, need_close, run_laws, simplex_points
+from skcalib.testing.laws import accepted, checker, need, need_close, run_laws, simplex_points
+
+__all__ = ["check_display"]
 
 
 @checker
@@ -72,9 +74,9 @@ class World:
     def expected(self):
         """The numbers that are drawn of these data, and how many axes they are drawn into."""
         display = _drawing(self.constructor, self)
-        found = _drawn(display), np.size(display.ax_)
+        drawing = _drawn(display), np.size(display.ax_)
         self.close()
-        return found
+        return drawing
 
 
 def _drawing(constructor, world):
@@ -91,16 +93,16 @@ def _world(constructor, n_classes, random_state, close):
 
 def _drawn(display):
     """All numbers of the lines, areas and patches of a display, axes by axes."""
-    found = []
+    numbers = []
     for ax in np.ravel(display.ax_):
-        found += [line.get_xydata().ravel() for line in ax.lines]
+        numbers += [line.get_xydata().ravel() for line in ax.lines]
         for area in ax.collections:
-            found += [path.vertices.ravel() for path in area.get_paths()]
-            found.append(np.ma.getdata(area.get_offsets()).ravel())
-        found += [patch.get_path().vertices.ravel() for patch in ax.patches]
-        found += [patch.get_patch_transform().get_matrix().ravel() for patch in ax.patches]
+            numbers += [path.vertices.ravel() for path in area.get_paths()]
+            numbers.append(np.ma.getdata(area.get_offsets()).ravel())
+        numbers += [patch.get_path().vertices.ravel() for patch in ax.patches]
+        numbers += [patch.get_patch_transform().get_matrix().ravel() for patch in ax.patches]
     # Equal gaps of a curve compare as equal numbers.
-    return np.nan_to_num(np.concatenate([np.zeros(0), *found]).astype(np.float64), nan=-1.0)
+    return np.nan_to_num(np.concatenate([np.zeros(0), *numbers]).astype(np.float64), nan=-1.0)
 
 
 def _need_expected(display, words, world):
@@ -128,8 +130,8 @@ def _given_axes(constructor, world):
     before = plt.get_fignums()
     display = constructor(world.y, world.P, ax=axes)
     need(display.figure_ is figure, "figure_ is not the figure of the axes that were given")
-    found, given = np.ravel(display.ax_), np.ravel(axes)
-    need(set(found) == set(given), "ax_ holds other axes than were given")
+    drawn, passed = np.ravel(display.ax_), np.ravel(axes)
+    need(set(drawn) == set(passed), "ax_ holds other axes than were given")
     need(plt.get_fignums() == before, "another figure was made")
     world.close()
 
@@ -158,10 +160,10 @@ def _weights(constructor, world):
     """Zero-weight samples are dropped."""
     if "sample_weight" not in signature(constructor).parameters:
         return
-    more = np.append(np.arange(len(world.y)), [0, 1])
+    rows = np.append(np.arange(len(world.y)), [0, 1])
     weight = np.append(np.ones(len(world.y)), [0.0, 0.0])
-    found = constructor(world.y[more], world.P[more], sample_weight=weight)
-    _need_expected(found, "the drawing with zero-weight samples", world)
+    display = constructor(world.y[rows], world.P[rows], sample_weight=weight)
+    _need_expected(display, "the drawing with zero-weight samples", world)
 
 
 LAWS = (_draws, _given_axes, _again, _repeats, _labels, _weights)

@@ -174,7 +174,7 @@ def test_sketches_that_are_saved(here, quick, capsys):
 
 
 @pytest.mark.parametrize(
-    "place", ["skcalib.cli.commands._report", "os.fsync", "test_main_outputs.Quick.to_text"]
+    "place", ["skcalib.cli.commands.report_of_files", "os.fsync", "test_main_outputs.Quick.to_text"]
 )
 def test_ctrl_c(here, quick, capsys, monkeypatch, place):
     def stop(*_, **__):

@@ -18,10 +18,7 @@ from skcalib.smoothers import (
     Smoother,
     UniformBins,
 )
-from skcalib.testing import check_notion, check_score, check_smoother
-from skcalib.testing import notions as notion_laws
-from skcalib.testing import scores as score_laws
-from skcalib.testing import smoothers as smoother_laws
+from skcalib.testing import check_notion, check_score, check_smoother, estimators, formulas
 
 
 class CostWeighted(ProperScore):
@@ -146,18 +143,18 @@ def test_rejects_scores(score, law):
 @pytest.mark.parametrize(
     ("score", "law"),
     [
-        (LinearScore(), score_laws._proper),
-        (ZeroOne(), score_laws._divergence),
-        (DistanceForDivergence(), score_laws._pythagoras),
-        (ShiftedDivergence(), score_laws._pythagoras),
-        (CarelessLog(), score_laws._exact_corners),
-        (ConvexEntropy(), score_laws._proper),
-        (NotJointlyConvex(), score_laws._jointly_convex),
+        (LinearScore(), formulas._score_proper),
+        (ZeroOne(), formulas._score_divergence),
+        (DistanceForDivergence(), formulas._score_pythagoras),
+        (ShiftedDivergence(), formulas._score_pythagoras),
+        (CarelessLog(), formulas._score_exact_corners),
+        (ConvexEntropy(), formulas._score_proper),
+        (NotJointlyConvex(), formulas._score_jointly_convex),
     ],
 )
 def test_each_law_of_scores_bites_by_itself(score, law):
     """Propriety, Pythagoras and the rest do not live off the laws that come before them."""
-    world = score_laws._world(score, 2, np.random.default_rng(0))
+    world = formulas._score_world(score, 2, np.random.default_rng(0))
     with pytest.raises((AssertionError, RuntimeWarning)):
         law(score, world)
 
@@ -299,9 +296,9 @@ def test_rejects_notions(notion, law):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_data_of_the_checkers_are_not_degenerate(n_classes):
     rng = np.random.default_rng(0)
-    scores = score_laws._world(Brier(), n_classes, rng)
-    smoothers = smoother_laws._world(n_classes, rng)
-    forecast, target, labels = notion_laws._world(n_classes, rng)
+    scores = formulas._score_world(Brier(), n_classes, rng)
+    smoothers = estimators._smoother_world(n_classes, rng)
+    forecast, target, labels = formulas._notion_world(n_classes, rng)
     rows = [scores.target, scores.forecast, smoothers.forecast, smoothers.soft, smoothers.new]
     for one in (*rows, smoothers.distinct, forecast, target):
         assert np.ptp(one, axis=0).min() > 0.3
@@ -313,6 +310,6 @@ def test_data_of_the_checkers_are_not_degenerate(n_classes):
         assert {0.0, 1.0} <= set(with_ties.ravel())
     assert len(np.unique(smoothers.distinct, axis=0)) == len(smoothers.distinct)
     assert np.ptp(smoothers.weight) > 1
-    world = score_laws._world(DawidSebastiani(), 2, rng)
+    world = formulas._score_world(DawidSebastiani(), 2, rng)
     for moments in (world.target, world.forecast):
         assert (moments[:, 1] > moments[:, 0] ** 2).all()

@@ -10,6 +10,8 @@ import numpy as np
 from skcalib._util.docstrings import add_parameters, by_name, docstring_of, sections_of
 from skcalib._util.parameters import Function
 
+__all__: list[str] = []  # the laws use these, and users the checkers
+
 _ENTRIES = by_name("""\
 n_classes : sequence of int, default=(2, 3)
     Numbers of classes to try. The object may refuse some of them, but not all.
@@ -22,8 +24,8 @@ def checker(function: Function) -> Function:
     """Add to the docstring of a public checker what it has in common with the others."""
     sections = sections_of(function.__doc__)
     add_parameters(function, sections, _ENTRIES)
-    found = "AssertionError\n    Names the first violated law and what was found."
-    function.__doc__ = docstring_of(sections | {"Raises": found})
+    raises = "AssertionError\n    Names the first violated law and what was found."
+    function.__doc__ = docstring_of(sections | {"Raises": raises})
     return function
 
 
@@ -37,33 +39,33 @@ def run_laws(subject, laws, *world):
             law(subject, *world)
         except Exception as error:  # name the law for any kind of error
             name = (law.__doc__ or law.__name__.strip("_").replace("_", " ")).strip()
-            found = str(error) if type(error) is AssertionError else repr(error)
+            violation = str(error) if type(error) is AssertionError else repr(error)
             raise AssertionError(
-                f"{subject!r} breaks the law {name.splitlines()[0]!r}: {found}"
+                f"{subject!r} breaks the law {name.splitlines()[0]!r}: {violation}"
             ) from error
 
 
-def need(holds, found):
-    """Raise AssertionError(found) unless everything in `holds` is true."""
+def need(holds, violation):
+    """Raise AssertionError(violation) unless everything in `holds` is true."""
     if not np.all(holds):
-        raise AssertionError(found)
+        raise AssertionError(violation)
 
 
-def need_close(left, right, found, *, tolerance, scale=1.0):
+def need_close(left, right, difference, *, tolerance, scale=1.0):
     """Equal up to `tolerance` in units of `scale`; shapes must agree, and NaN equals nothing."""
     left, right = np.asarray(left), np.asarray(right)
-    need(left.shape == right.shape, f"{found}: shapes {left.shape} and {right.shape}")
+    need(left.shape == right.shape, f"{difference}: shapes {left.shape} and {right.shape}")
     with np.errstate(invalid="ignore"):  # equal infinities
         gap = np.where(left == right, 0.0, np.abs(left - right))
-    need(gap <= tolerance * scale, f"{found}, off by {np.max(gap, initial=0.0):.3g}")
+    need(gap <= tolerance * scale, f"{difference}, off by {np.max(gap, initial=0.0):.3g}")
 
 
-def need_probabilities(rows, found):
+def need_probabilities(rows, rows_name):
     """Every row is a probability vector."""
-    need(np.isfinite(rows), f"{found} must be finite")
-    need(rows >= -1e-9, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
+    need(np.isfinite(rows), f"{rows_name} must be finite")
+    need(rows >= -1e-9, f"{rows_name} must not be negative, lowest is {np.min(rows):.3g}")
     sums = rows.sum(axis=1)
-    need_close(sums, np.ones(len(rows)), f"{found} must sum to one", tolerance=1e-9)
+    need_close(sums, np.ones(len(rows)), f"{rows_name} must sum to one", tolerance=1e-9)
 
 
 def refuses(call):
@@ -79,18 +81,20 @@ def refuses(call):
 
 def accepted(subject, settings, attempt):
     """The settings, by number of classes, for which the object accepts ``attempt``; or an error."""
-    found = [one for one in settings.values() if not refuses(partial(attempt, subject, one))]
-    if not found:
+    settings_accepted = [
+        setting for setting in settings.values() if not refuses(partial(attempt, subject, setting))
+    ]
+    if not settings_accepted:
         raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(settings)}.")
-    return found
+    return settings_accepted
 
 
 def duplicate(thing):
     """Copy by pickling; by deepcopy for classes that cannot be pickled, such as local ones."""
-    found = sys.modules.get(type(thing).__module__)
+    named = sys.modules.get(type(thing).__module__)
     for part in type(thing).__qualname__.split("."):
-        found = getattr(found, part, None)
-    return pickle.loads(pickle.dumps(thing)) if found is type(thing) else deepcopy(thing)
+        named = getattr(named, part, None)
+    return pickle.loads(pickle.dumps(thing)) if named is type(thing) else deepcopy(thing)
 
 
 def simplex_points(rng, n_samples, n_classes):
