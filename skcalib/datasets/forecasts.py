@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.integrate import quad, quad_vec
@@ -76,7 +76,7 @@ def make_tempered_simplex(
     """
     n_samples, n_classes = check_sizes(n_samples, n_classes)
     # Outside this range the quadrature of the truth would be inaccurate.
-    within = {"expected": "a number from 0.01 to 100", "low": 0.01, "high": 100}
+    within: dict[str, Any] = {"expected": "a number from 0.01 to 100", "low": 0.01, "high": 100}
     label_temperature = check_real(label_temperature, "label_temperature", **within)
     score_temperature = check_real(score_temperature, "score_temperature", **within)
     rng = check_random_state(random_state)

@@ -228,10 +228,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
             interval = mean(MeanInterval, [part.interval for part in estimates])
             self.confidence_interval_ = (interval.low, interval.high)
             self.standard_error_ = interval.standard_error
-        if all(part.evidence is not None for part in estimates):
+        evidence = [part.evidence for part in estimates if part.evidence is not None]
+        if len(evidence) == len(estimates):
             self.evidence_ = {
-                name: float(np.mean([part.evidence[name] for part in estimates]))
-                for name in estimates[0].evidence
+                name: float(np.mean([shares[name] for shares in evidence])) for name in evidence[0]
             }
         return self
 

@@ -12,6 +12,7 @@ the classifier gets its own column. Decision values, which have any scale, becom
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -71,7 +72,13 @@ class ClassifierResponse:
     is_logit: bool = False
 
     @classmethod
-    def of(cls, classifier, X, response_method="auto", learn=LogitScale.of):
+    def of(
+        cls,
+        classifier: Any,
+        X: Any,
+        response_method: str = "auto",
+        learn: Callable[[np.ndarray], LogitScale] = LogitScale.of,
+    ) -> ClassifierResponse:
         """The response to X. Decision values whose softmax is predict_proba are logits."""
         method = response_of(classifier, response_method)
         if not hasattr(classifier, method):
@@ -89,7 +96,7 @@ class ClassifierResponse:
                 return cls(method, is_logit=True)
         return cls(method, learn(values))
 
-    def proba(self, classifier, X):
+    def proba(self, classifier: Any, X: Any) -> np.ndarray:
         """Probabilities (n, K), columns in the order of the ``classes_`` of the classifier."""
         if self.method == "decision_function":
             return softmax(self.scale.logits(decision_values(classifier, X)), axis=1)
@@ -100,7 +107,9 @@ class ClassifierResponse:
         return check_proba(response, name=f"{type(classifier).__name__}.predict_proba(X)")
 
 
-def classifier_proba(estimator, X, *, response_method="auto", weight=None):
+def classifier_proba(
+    estimator: Any, X: Any, *, response_method: str = "auto", weight: np.ndarray | None = None
+) -> np.ndarray:
     """Probabilities (n, K) of a fitted classifier, columns in the order of its ``classes_``.
 
     Decision values are scaled by their spread in the rows of X with positive weights.
@@ -110,7 +119,7 @@ def classifier_proba(estimator, X, *, response_method="auto", weight=None):
     return response.proba(estimator, X)
 
 
-def method_to_recalibrate(classifier, X, response_method):
+def method_to_recalibrate(classifier: Any, X: Any, response_method: str) -> str:
     """The response method that a recalibrator takes, as learned from rows of X.
 
     With "auto" it is decision_function, if there is one, where predict_proba saturates: where it is
@@ -131,7 +140,7 @@ def _weighted_rows(X, weight):
     return X if weight is None or (weight > 0).all() else take_rows(X, np.flatnonzero(weight > 0))
 
 
-def decision_values(classifier, X):
+def decision_values(classifier: Any, X: Any) -> np.ndarray:
     """Decision values (n, K) of a fitted classifier; those of two classes are -d/2 and d/2."""
     name, n_classes = type(classifier).__name__, len(classes_of(classifier))
     parameters = classifier.get_params() if hasattr(classifier, "get_params") else {}
@@ -158,7 +167,7 @@ def decision_values(classifier, X):
     return values
 
 
-def label_proba(estimator, X, *, response_method="auto"):
+def label_proba(estimator: Any, X: Any, *, response_method: str = "auto") -> Any:
     """Probabilities (n, L) of the labels of a fitted classifier of indicator matrices.
 
     A list of arrays, one for each label, becomes a matrix; a label without variation in the
@@ -179,7 +188,7 @@ def label_proba(estimator, X, *, response_method="auto"):
     return np.column_stack(parts)
 
 
-def response_of(estimator, response_method="auto"):
+def response_of(estimator: Any, response_method: str = "auto") -> str:
     """The response method of a classifier; raises for regressors and other objects."""
     if isinstance(estimator, type):
         raise ValueError(f"A fitted classifier is needed, got {shown(estimator)}.")
@@ -194,14 +203,14 @@ def response_of(estimator, response_method="auto"):
     )
 
 
-def name_with_response(estimator, response_method="auto"):
+def name_with_response(estimator: Any, response_method: str = "auto") -> str:
     """The class of an estimator, and whether its scores are decision values."""
     alone = hasattr(estimator, "decision_function") and not hasattr(estimator, "predict_proba")
     values = response_method == "decision_function" or (response_method == "auto" and alone)
     return type(estimator).__name__ + ", decision values" * values
 
 
-def classes_of(estimator):
+def classes_of(estimator: Any) -> np.ndarray:
     """Classes of a fitted classifier, in the order of its columns."""
     if not hasattr(estimator, "classes_"):  # outlier detectors have a decision_function too
         raise ValueError(
@@ -211,7 +220,9 @@ def classes_of(estimator):
     return np.asarray(estimator.classes_)
 
 
-def align_classes(proba, classes, y):
+def align_classes(
+    proba: np.ndarray, classes: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Add a column of zeros for each label of y that is unknown to the classifier, and sort."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown) == 0 and len(classes) > 1:
@@ -227,7 +238,7 @@ def align_classes(proba, classes, y):
     return padded[:, order], every[order]
 
 
-def is_fitted(estimator):
+def is_fitted(estimator: Any) -> bool:
     """True for fitted classifiers; for a frozen one, True if the inner classifier is fitted."""
     if isinstance(estimator, FrozenEstimator):
         return is_fitted(estimator.estimator)
@@ -238,7 +249,7 @@ def is_fitted(estimator):
     return hasattr(estimator, "classes_")
 
 
-def refuse_unlabelled(estimator, y):
+def refuse_unlabelled(estimator: Any, y: np.ndarray) -> None:
     """Raise for labels -1 of a semi-supervised classifier, which are no class."""
     n_unlabelled = int(np.sum(np.asarray(y) == -1))
     name = _semi_supervised(estimator) if n_unlabelled else ""
@@ -263,19 +274,19 @@ def _semi_supervised(estimator):
 
 
 def held_out_problem(
-    estimator,
-    X,
-    y,
-    weight,
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    weight: np.ndarray | None,
     *,
-    cv=None,
-    response_method="auto",
-    n_jobs=None,
-    fit_params=None,
-    groups=None,
-    split_groups=None,
-    owner="This",
-):
+    cv: Any = None,
+    response_method: str = "auto",
+    n_jobs: int | None = None,
+    fit_params: dict[str, Any] | None = None,
+    groups: Any = None,
+    split_groups: Any = None,
+    owner: str = "This",
+) -> tuple[Problem, np.ndarray]:
     """The `Problem` of the samples that can be assessed, and their rows.
 
     The probabilities are those of a model that was not fitted to these samples. With ``cv=None``
@@ -323,7 +334,9 @@ def _several_classes(y):
     return classes
 
 
-def make_folds(cv, X, y, groups=None, split_groups=None):
+def make_folds(
+    cv: Any, X: Any, y: np.ndarray, groups: Any = None, split_groups: Any = None
+) -> list[Any]:
     """Folds of `cv`, which are of whole clusters if `groups` are given and `cv` is a number."""
     if groups is not None and isinstance(cv, Integral):
         cv, split_groups = StratifiedGroupKFold(cv), check_groups(groups, len(y))
@@ -331,7 +344,9 @@ def make_folds(cv, X, y, groups=None, split_groups=None):
     return folds_of_groups(splitter, X, y, groups=split_groups)
 
 
-def check_fold_classes(y, folds, *, most_unknown=0.0, ensemble=False):
+def check_fold_classes(
+    y: np.ndarray, folds: Any, *, most_unknown: float = 0.0, ensemble: bool = False
+) -> None:
     """Raise for folds whose training samples lack classes that their test samples have.
 
     A share `most_unknown` of the test samples may be of such classes, whose probability is then 0,
@@ -364,8 +379,17 @@ def check_fold_classes(y, folds, *, most_unknown=0.0, ensemble=False):
 
 
 def out_of_fold_proba(
-    estimator, X, y, classes, folds, response_method, fit_params, weight=None, *, n_jobs=None
-):
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    classes: np.ndarray,
+    folds: Any,
+    response_method: str,
+    fit_params: dict[str, Any] | None,
+    weight: np.ndarray | None = None,
+    *,
+    n_jobs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray, LogitScale]:
     """Out-of-fold probabilities (n, K), the rows that have them, and a `LogitScale`.
 
     Each model has its own scale. So its decision values are first standardised by their mean and
@@ -422,7 +446,7 @@ def _fold_values(estimator, X, y, train, test, classes, response_method, fit_par
     return both[:-1], replace(response, scale=scale)
 
 
-def some_rows(X, weight=None):
+def some_rows(X: Any, weight: np.ndarray | None = None) -> Any:
     """At most 2,000 rows of positive weight, from which properties of models are learned."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     rows = np.arange(n_samples) if weight is None else np.flatnonzero(weight > 0)
@@ -430,7 +454,17 @@ def some_rows(X, weight=None):
     return X if len(few) == n_samples else take_rows(X, rows[few])
 
 
-def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight=None):
+def cross_fit(
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    folds: Any,
+    params: dict[str, Any],
+    *,
+    response_method: str,
+    n_jobs: int | None,
+    weight: np.ndarray | None = None,
+) -> HeldOut:
     """`HeldOut` of a clone fitted to all samples, with out-of-fold probabilities."""
     (X,), classes = indexable(X), _several_classes(y)
     with threads_for(X, n_jobs):
@@ -447,14 +481,32 @@ def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight
     return HeldOut(model, response, proba[rows], rows)
 
 
-def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params, weight=None):
+def fit_fold(
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    classes: np.ndarray,
+    response_method: str,
+    fit_params: dict[str, Any] | None,
+    weight: np.ndarray | None = None,
+) -> HeldOut:
     """`HeldOut` of a clone that is fitted on the rows `train`, for the rows `test`."""
     model = fit_rows(estimator, X, y, train, fit_params)
     weight = take_rows(weight, test)
     return use_fitted(model, take_rows(X, test), classes, response_method, weight, rows=test)
 
 
-def use_fitted(model, X, classes, response_method, weight=None, *, rows):
+def use_fitted(
+    model: Any,
+    X: Any,
+    classes: np.ndarray,
+    response_method: str,
+    weight: np.ndarray | None = None,
+    *,
+    rows: np.ndarray,
+) -> HeldOut:
     """`HeldOut` of a fitted classifier, for the samples X, which are the rows `rows`."""
     known = _weighted_rows(X, weight)
     method = method_to_recalibrate(model, known, response_method)
@@ -475,12 +527,16 @@ class HeldOut:
     rows: np.ndarray
 
 
-def aligned_proba(model, X, classes, response):
+def aligned_proba(
+    model: Any, X: Any, classes: np.ndarray, response: ClassifierResponse
+) -> np.ndarray:
     """Probabilities of a fitted classifier by its response, one column for each of `classes`."""
     return align_columns(response.proba(model, X), classes_of(model), classes)
 
 
-def fit_rows(estimator, X, y, rows, fit_params):
+def fit_rows(
+    estimator: Any, X: Any, y: np.ndarray, rows: np.ndarray, fit_params: dict[str, Any] | None
+) -> Any:
     """A clone fitted on some rows; parameters with one entry per sample are sliced."""
     params = {
         name: take_rows(value, rows) if _per_sample(value, len(y)) else value
@@ -491,7 +547,7 @@ def fit_rows(estimator, X, y, rows, fit_params):
         return clone_estimator(estimator).fit(X, y[rows], **params)
 
 
-def clone_estimator(estimator):
+def clone_estimator(estimator: Any) -> Any:
     """`clone`, with a way out for estimators whose constructor changes its parameters."""
     try:
         return clone(estimator)

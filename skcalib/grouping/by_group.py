@@ -291,9 +291,15 @@ def calibration_by_group(
         if not isinstance(y_true, Problem):
             n_samples = len(check_y(y_true))
             by = take_groups(by, weighted_rows(sample_weight, n_samples), n_samples)
-        grouped = _of_samples(
-            events, named_groups(by, len(problem.weight), intersections=intersections)
-        )
+        named = named_groups(by, len(problem.weight), intersections=intersections)
+        empty = [k for k, inside in enumerate(named.members.T) if not inside.any()]
+        if empty:
+            raise ValueError(
+                f"The group {named.names[empty[0]]!r} has no samples of positive weight: leave it "
+                "out of by."
+            )
+        rows_of_events = [(name, _Rows(event, named.members)) for name, event in events]
+        grouped = _Grouped(named.names, rows_of_events, named.overlapping, named.note)
     n_tests = len(grouped.names) * len(grouped.events)
     level = confidence_level ** (1 / n_tests)
     calibrations: list[GroupCalibration] = []
@@ -334,17 +340,6 @@ class _Grouped:
     events: list[tuple[str, _Rows]]
     overlapping: bool
     note: str = ""
-
-
-def _of_samples(events, named):
-    empty = [k for k, inside in enumerate(named.members.T) if not inside.any()]
-    if empty:
-        raise ValueError(
-            f"The group {named.names[empty[0]]!r} has no samples of positive weight: leave it out "
-            "of by."
-        )
-    rows = [(name, _Rows(problem, named.members)) for name, problem in events]
-    return _Grouped(named.names, rows, named.overlapping, named.note)
 
 
 def _of_sketch(sketch, notion):

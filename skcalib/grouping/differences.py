@@ -9,7 +9,7 @@ tests. Of those that differ it names the `distinct` ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -366,7 +366,7 @@ class _Group:
     two_sided: bool = False
 
 
-def form_groups(encoded: EncodedFeatures, weight, least):
+def form_groups(encoded: EncodedFeatures, weight: np.ndarray, least: float) -> Candidates:
     """Groups of features of at least `least` effective samples; so are the complements."""
     groups, origins = [], [feature.origin for feature in encoded.features]
     for column, feature in zip(encoded.values.T, encoded.features, strict=True):
@@ -481,16 +481,16 @@ class Pair:
     cut: float | None = None
 
     @property
-    def numbers(self):
+    def numbers(self) -> list[int]:
         """Numbers of the candidates."""
         return [self.first] if self.cut is not None else [self.first, self.second]
 
-    def parts(self, member, score):
+    def parts(self, member: np.ndarray, score: np.ndarray) -> np.ndarray:
         """Columns (n, 2) that the pair intersects, of samples with these groups and scores."""
         second = member[:, self.second] if self.cut is None else score > self.cut
         return np.column_stack([member[:, self.first], second]) == self.inside
 
-    def rule(self, candidates, score_name):
+    def rule(self, candidates: Candidates, score_name: str) -> str:
         """The rule of the pair as text."""
         sides = [
             (candidates.rules if inside else candidates.complements)[k]
@@ -501,7 +501,13 @@ class Pair:
         return " and ".join(sides)
 
 
-def propose_pairs(equal, candidates, rows, least, rng):
+def propose_pairs(
+    equal: EqualScores,
+    candidates: Candidates,
+    rows: np.ndarray,
+    least: float,
+    rng: np.random.RandomState,
+) -> list[Pair]:
     """Pairs whose joint effect is largest beyond the effects of their parts.
 
     Each has the quadrant of largest effect. `rows` is the searched half, to which `equal` belongs
@@ -557,7 +563,7 @@ def propose_pairs(equal, candidates, rows, least, rng):
     return pairs
 
 
-def score_cuts(equal):
+def score_cuts(equal: EqualScores) -> np.ndarray:
     """Scores at the quarters of the position, with few digits, that divide the samples."""
     cuts = set()
     for quarter in (0.25, 0.5, 0.75):
@@ -601,7 +607,7 @@ class Tested:
     comparison.
     """
 
-    source: object
+    source: Any  # a number, or a `Pair`
     member: np.ndarray
     rows: np.ndarray
     equal: EqualScores
@@ -611,23 +617,25 @@ class Tested:
     pvalue: float
 
     @property
-    def harm(self):
+    def harm(self) -> float:
         """Explained variance less its noise, a mean over the tested samples."""
         explained = (self.total**2 - self.variance) / self.information
         return float(explained / self.equal.weight.sum())
 
     @property
-    def numbers(self):
+    def numbers(self) -> list[int]:
         """Numbers of the candidates that it is made of."""
         return self.source.numbers if isinstance(self.source, Pair) else [self.source]
 
     @property
-    def inside(self):
+    def inside(self) -> np.ndarray:
         """Members among the tested samples."""
         return self.member[self.rows]
 
 
-def compare_all(equal, candidates, rng):
+def compare_all(
+    equal: EqualScores, candidates: Candidates, rng: np.random.RandomState
+) -> list[Tested]:
     """List of `Tested`: all candidates, and pairs of them that one half proposes to the other."""
     tested, rows = [], np.arange(len(equal.score))
     for start in range(0, candidates.member.shape[1], _BLOCK):

@@ -7,9 +7,12 @@ doc/design.rst for its basis and bias.
 `compare` tests groups, and `label_sum_pvalue` computes the p-values.
 """
 
+from __future__ import annotations
+
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -24,6 +27,7 @@ from skcalib.data.clusters import (
     effective_size,
     effective_size_of_sums,
 )
+from skcalib.data.problem import Problem
 from skcalib.links.averaging import averaged_map
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict, smooth_other_clusters
@@ -46,8 +50,17 @@ class EqualScores:
     """
 
     def __init__(
-        self, score, hit, weight, offset=None, *, square=None, count=None, folds=None, cluster=None
-    ):
+        self,
+        score: np.ndarray,
+        hit: np.ndarray,
+        weight: np.ndarray,
+        offset: np.ndarray | None = None,
+        *,
+        square: np.ndarray | None = None,
+        count: np.ndarray | None = None,
+        folds: Any = None,
+        cluster: np.ndarray | None = None,
+    ) -> None:
         self.score, self.hit, self.cluster = score, hit, cluster
         self.weight = mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
@@ -73,7 +86,7 @@ class EqualScores:
         self.curve = np.clip(hit - self.residual, room, 1 - room)
 
     @classmethod
-    def of_problem(cls, problem, folds=None):
+    def of_problem(cls, problem: Problem, folds: Any = None) -> Self:
         """Of the samples of a binary problem; the rows of a sketch have folds."""
         return cls(
             merge_ties(np.clip(problem.forecast[:, 1], 0, 1)),
@@ -86,40 +99,40 @@ class EqualScores:
         )
 
     @property
-    def inflation(self):
+    def inflation(self) -> float:
         """Correction of squared residuals for the degrees of freedom of the fit."""
         return self.size / max(self.size - self._directions.shape[1], 1.0)
 
     @property
-    def variance(self):
+    def variance(self) -> np.ndarray:
         """Variance of each label given its score, corrected for the fit of the curve."""
         return self.curve * (1 - self.curve) * self.inflation
 
-    def robust_variance(self, terms):
+    def robust_variance(self, terms: np.ndarray) -> np.ndarray:
         """Variance of sums of terms (n, ...) of mean zero, by cluster if there are any."""
         return self.inflation * np.sum(cluster_sums(terms, self.cluster) ** 2, axis=0)
 
-    def units(self, centred):
+    def units(self, centred: np.ndarray) -> np.ndarray:
         """Effective number of clusters for the statistic of centred columns (n, m); or infinity."""
         if self.cluster is None:
             return np.full(centred.shape[1], np.inf)
         sums = cluster_sums(self.weight[:, None] * centred**2, self.cluster)
         return effective_size_of_sums(sums.sum(axis=0), np.sum(sums**2, axis=0))
 
-    def beyond(self, columns):
+    def beyond(self, columns: np.ndarray) -> Self:
         """The same comparison, at equal values of further columns (n, m) too."""
         extended = copy(self)
         extended._append(columns)
         return extended
 
-    def center(self, columns):
+    def center(self, columns: np.ndarray) -> np.ndarray:
         """Residuals of columns (n, m) after regression on the basis."""
         if not self._directions.shape[1]:
             return columns
         inner = self._directions.T @ (self.weight[:, None] * columns)
         return columns - self._directions @ inner
 
-    def variance_at_equal_scores(self, columns):
+    def variance_at_equal_scores(self, columns: np.ndarray) -> np.ndarray:
         """Variance of columns (n, m) among samples that are neighbours in the score.
 
         It is 0 for functions of the score: with equal scores there is nothing to compare.
@@ -169,7 +182,13 @@ class EqualScores:
         return np.hstack([columns, curve[:, None]]), position
 
 
-def monotone_curve(score, hit, weight, folds=None, cluster=None):
+def monotone_curve(
+    score: np.ndarray,
+    hit: np.ndarray,
+    weight: np.ndarray,
+    folds: Any = None,
+    cluster: np.ndarray | None = None,
+) -> np.ndarray:
     """Frequency of the event by cross-fitted isotonic regression, which can jump.
 
     No sample affects its own frequency, nor does any other of its cluster.
@@ -189,7 +208,13 @@ def _fit_isotonic(forecast, target, weight):
     return IsotonicSmoother().fit(forecast, target, weight).predict
 
 
-def parametric_curve(score, hit, weight, square=None, cluster=None):
+def parametric_curve(
+    score: np.ndarray,
+    hit: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
+) -> np.ndarray:
     """Frequency of the event by averaged recalibration maps, fitted to all samples."""
     if np.ptp(hit) == 0:
         return np.full(len(hit), float(hit[0]))
@@ -198,12 +223,14 @@ def parametric_curve(score, hit, weight, square=None, cluster=None):
     return averaged_map(forecast, target, weight, square, cluster)(forecast)[:, 1]
 
 
-def intervals_for(size):
+def intervals_for(size: float) -> int:
     """Number of intervals of the functions of the position for an effective number of samples."""
     return int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
 
 
-def functions_of_position(score, mass, n_intervals):
+def functions_of_position(
+    score: np.ndarray, mass: np.ndarray, n_intervals: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Functions of scores (n,), and their positions, the shares of the mass (n,) below them.
 
     The functions are piecewise linear in the position, with an indicator of each frequent score; or
@@ -241,7 +268,9 @@ class Statistics:
     pvalue: np.ndarray
 
 
-def compare(equal, member, least_share=_LEAST_SHARE):
+def compare(
+    equal: EqualScores, member: np.ndarray, least_share: float = _LEAST_SHARE
+) -> Statistics:
     """`Statistics` of columns (n, m) of 0 and 1.
 
     A column has no p-value if the basis, or the scores next to each sample, explain all but
@@ -285,7 +314,13 @@ _NEAR = 1e-3  # of z: the normal tail is exact enough, and the formula is 0 / 0
 _ORDINARY = 1.2  # z below which the tail is not needed
 
 
-def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
+def label_sum_pvalue(
+    total: float,
+    coefficients: np.ndarray,
+    proba: np.ndarray,
+    variance: float | None = None,
+    count: np.ndarray | None = None,
+) -> float:
     r"""Two-sided p-value of :math:`T = \sum_i a_i (y_i - p_i)` for independent labels.
 
     The tail is the saddlepoint approximation of Lugannani and Rice (1980), which is accurate far in

@@ -520,7 +520,16 @@ def check_regions(regions: ArrayLike, n_samples: int) -> np.ndarray:
     return regions
 
 
-def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
+def fit_problem(
+    problem: GroupingProblem,
+    score: ProperScore,
+    smoother: Any,
+    partitioner: Any,
+    regions: np.ndarray | None,
+    options: Options,
+    method: str,
+    seed: int,
+) -> GroupingFit:
     """One problem by the method in use."""
     if regions is None and method != "partition" and len(problem.forecast) < 4:
         raise ValueError(

@@ -196,7 +196,7 @@ def allows_nan(partitioner: PartitionerLike) -> bool:
     return is_estimator(partitioner) and get_tags(partitioner).input_tags.allow_nan
 
 
-def is_estimator(partitioner):
+def is_estimator(partitioner: Any) -> bool:
     finds = hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
     return hasattr(partitioner, "fit") and finds and not isinstance(partitioner, type)
 

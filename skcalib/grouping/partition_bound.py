@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -90,7 +90,14 @@ class GroupingProblem:
     cluster: np.ndarray | None = None
 
 
-def fit_partition(problem, score, smoother, partitioner, options, seed):
+def fit_partition(
+    problem: GroupingProblem,
+    score: ProperScore,
+    smoother: Any,
+    partitioner: Any,
+    options: Any,
+    seed: int,
+) -> GroupingFit:
     """Partition bound: regions of one half, measured on the other."""
     if len(problem.forecast) < 2:
         raise ValueError(
@@ -138,7 +145,14 @@ def _average(first, second):
     )
 
 
-def fit_given_regions(problem, score, smoother, regions, options, seed):
+def fit_given_regions(
+    problem: GroupingProblem,
+    score: ProperScore,
+    smoother: Any,
+    regions: np.ndarray,
+    options: Any,
+    seed: int,
+) -> GroupingFit:
     """Partition bound with given regions: all samples are measured."""
     rng = np.random.RandomState(seed)
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
@@ -158,7 +172,7 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
     return _measure(problem, score, bins, measured, cut, curve, options, rng)
 
 
-def held_out_curve(problem, smoother):
+def held_out_curve(problem: GroupingProblem, smoother: Any) -> np.ndarray:
     """The curve at each sample without its own label, or without those of its cluster."""
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     if problem.cluster is None:

@@ -4,8 +4,12 @@
 formula). What a function of the score explains is no grouping loss: `beside_score` removes it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import qr
@@ -18,7 +22,12 @@ from skcalib._util.validation import mean_one
 from skcalib.data.labels import is_one_hot
 from skcalib.grouping.equal_scores import functions_of_position, intervals_for
 from skcalib.grouping.partition import order_of
-from skcalib.grouping.partition_bound import GroupingFit, held_out_curve, variance_of_mean
+from skcalib.grouping.partition_bound import (
+    GroupingFit,
+    GroupingProblem,
+    held_out_curve,
+    variance_of_mean,
+)
 from skcalib.links.averaging import averaged_map
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.recalibration.corrected_model import (
@@ -27,7 +36,7 @@ from skcalib.recalibration.corrected_model import (
     Mixing,
     held_out_paths,
 )
-from skcalib.scores import weighted_mean
+from skcalib.scores import ProperScore, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
 
@@ -36,7 +45,9 @@ _LEAST_SHARE = 0.05  # of a probability of the curve
 _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
 
-def fit_risk(problem, score, smoother, model, options, seed):
+def fit_risk(
+    problem: GroupingProblem, score: ProperScore, smoother: Any, model: Any, options: Any, seed: int
+) -> GroupingFit:
     """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
     curve, cluster = held_out_curve(problem, smoother), problem.cluster
     folds = check_folds(options.folds, problem.target, random_state=seed, cluster=cluster)
@@ -72,7 +83,14 @@ class RiskTerms:
     scale: float
 
 
-def risk_terms(problem, score, curve, model, folds, seed):
+def risk_terms(
+    problem: GroupingProblem,
+    score: ProperScore,
+    curve: np.ndarray,
+    model: Any,
+    folds: Any,
+    seed: int,
+) -> RiskTerms:
     """Steps from the held-out `curve`, mixed by the losses of the other folds.
 
     `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
@@ -227,7 +245,14 @@ class _Ranks:
         return log - log.mean(axis=1, keepdims=True)
 
 
-def steps_beside_score(forecast, curve, weight, predict, train, test):
+def steps_beside_score(
+    forecast: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    predict: Callable[[np.ndarray], np.ndarray],
+    train: np.ndarray,
+    test: np.ndarray,
+) -> np.ndarray:
     """Steps (L, m, K) of a model at the rows `test`, minus their regression on the forecasts.
 
     ``predict(rows)`` has the steps at any rows. The regression is that of this model alone, on the
@@ -242,7 +267,9 @@ def steps_beside_score(forecast, curve, weight, predict, train, test):
     return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
 
 
-def beside_score(values, forecast, curve, weight):
+def beside_score(
+    values: np.ndarray, forecast: np.ndarray, curve: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
     r"""Values (n, m) minus their regression on functions of the forecasts (n, K).
 
     The residual :math:`\tilde m` of a step m fulfils :math:`E[\tilde m | S] \approx 0`. Then

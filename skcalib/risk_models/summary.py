@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
@@ -174,9 +174,18 @@ class CalibrationSummary(Record):
     _beside = ("event", "n_samples", "n_events", "n_clusters", "confidence_level")
 
     def _columns(self):
-        columns = ("quantity", "estimate", "low", "high", "perfect", "explanation")
-        rows = [self._row(key) for key in ROWS]
-        return dict(zip(columns, zip(*rows, strict=True), strict=True))
+        names = ("quantity", "estimate", "low", "high", "perfect", "explanation")
+        columns = {name: [] for name in names}
+        for key, (quantity, perfect, explanation) in ROWS.items():
+            value = getattr(self, key)
+            is_interval = isinstance(value, MeanInterval)
+            columns["quantity"].append(quantity)
+            columns["estimate"].append(value.estimate if is_interval else value)
+            columns["low"].append(value.low if is_interval else None)
+            columns["high"].append(value.high if is_interval else None)
+            columns["perfect"].append(perfect)
+            columns["explanation"].append(self.notes.get(key, explanation))
+        return columns
 
     def to_frame(self) -> DataFrame:
         """One row per quantity, for a paper or a spreadsheet; needs pandas.
@@ -192,13 +201,6 @@ class CalibrationSummary(Record):
         for name in ("estimate", "low", "high", "perfect"):
             table[name] = pandas.array(list(table[name]), dtype="Float64")
         return pandas.DataFrame(table, index=pandas.Index(ROWS, name="name"))
-
-    def _row(self, key):
-        """Name, estimate, low, high, perfect value and explanation of a quantity."""
-        (name, perfect, explanation), value = ROWS[key], getattr(self, key)
-        limits = (value.low, value.high) if isinstance(value, MeanInterval) else (None, None)
-        estimate = value.estimate if isinstance(value, MeanInterval) else value
-        return name, estimate, *limits, perfect, self.notes.get(key, explanation)
 
     def lines(self) -> list[tuple[str, str]]:
         """Names and numbers as text, for a table beside a figure."""
@@ -357,7 +359,7 @@ def summary_of_problem(
     """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
     notes: dict[str, str] = {}
-    rows = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
+    rows: dict[str, Any] = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
     rows["confidence_level"] = confidence_level
 
     def attempt(names, make, *arguments, **options):
