@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self, TypeAlias
 
-    from skcalib._util.types import RowIndex
+    from skcalib._util.types import Fold, RowIndex
 
-    #: Training and test rows of a fold.
-    Fold: TypeAlias = tuple[np.ndarray, np.ndarray]
     #: Corrections (L, m, K) of some rows.
     PathsOfRows: TypeAlias = Callable[[np.ndarray], np.ndarray]
 

@@ -247,9 +247,6 @@ class FittedFromSketch(Recalibrator):
 
     #: Whether the map takes one probability at a time; else a sketch can only have two classes.
     _takes_columns = False
-    input: Any
-    labels: Any
-    loss: Any
 
     def fit_sketch(self, sketch: ForecastSummary) -> Self:
         r"""Learn the map from a sketch: sums over cells of any number of forecasts.
