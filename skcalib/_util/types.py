@@ -30,7 +30,9 @@ Label: TypeAlias = Hashable
 #: Classes, sorted or in the order of their columns.
 Classes: TypeAlias = Sequence[Label] | np.ndarray
 RandomState: TypeAlias = int | np.random.RandomState | None
-#: Training and test rows of each fold.
+#: Training and test rows of a validated fold.
+Fold: TypeAlias = tuple[np.ndarray, np.ndarray]
+#: Training and test rows of each fold, as users pass them.
 Folds: TypeAlias = Iterable[tuple[ArrayLike, ArrayLike]]
 CV: TypeAlias = int | Splitter | Folds | None
 #: Some of the rows of an array.

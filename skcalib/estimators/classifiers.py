@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -52,6 +52,11 @@ from skcalib.data.problem import Problem, check_problem, problem_of
 from skcalib.links.logits import LogitScale
 from skcalib.recalibration.fitting import align_columns, warn_without_weight, weight_params
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib._util.types import CV, ArrayLike, Fold, MatrixLike
+
 _UNSCALED = LogitScale()
 _SAME = 1e-6  # difference of probabilities that are equal up to the rounding of single precision
 _SATURATED = 0.01  # share of rows with a probability of 1
@@ -75,7 +80,7 @@ class ClassifierResponse:
     def of(
         cls,
         classifier: Any,
-        X: Any,
+        X: MatrixLike,
         response_method: str = "auto",
         learn: Callable[[np.ndarray], LogitScale] = LogitScale.of,
     ) -> ClassifierResponse:
@@ -96,7 +101,7 @@ class ClassifierResponse:
                 return cls(method, is_logit=True)
         return cls(method, learn(values))
 
-    def proba(self, classifier: Any, X: Any) -> np.ndarray:
+    def proba(self, classifier: Any, X: MatrixLike) -> np.ndarray:
         """Probabilities (n, K), columns in the order of the ``classes_`` of the classifier."""
         if self.method == "decision_function":
             return softmax(self.scale.logits(decision_values(classifier, X)), axis=1)
@@ -108,7 +113,11 @@ class ClassifierResponse:
 
 
 def classifier_proba(
-    estimator: Any, X: Any, *, response_method: str = "auto", weight: np.ndarray | None = None
+    estimator: Any,
+    X: MatrixLike,
+    *,
+    response_method: str = "auto",
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Probabilities (n, K) of a fitted classifier, columns in the order of its ``classes_``.
 
@@ -119,7 +128,7 @@ def classifier_proba(
     return response.proba(estimator, X)
 
 
-def method_to_recalibrate(classifier: Any, X: Any, response_method: str) -> str:
+def method_to_recalibrate(classifier: Any, X: MatrixLike, response_method: str) -> str:
     """The response method that a recalibrator takes, as learned from rows of X.
 
     With "auto" it is decision_function, if there is one, where predict_proba saturates: where it is
@@ -140,7 +149,7 @@ def _weighted_rows(X, weight):
     return X if weight is None or (weight > 0).all() else take_rows(X, np.flatnonzero(weight > 0))
 
 
-def decision_values(classifier: Any, X: Any) -> np.ndarray:
+def decision_values(classifier: Any, X: MatrixLike) -> np.ndarray:
     """Decision values (n, K) of a fitted classifier; those of two classes are -d/2 and d/2."""
     name, n_classes = type(classifier).__name__, len(classes_of(classifier))
     parameters = classifier.get_params() if hasattr(classifier, "get_params") else {}
@@ -167,7 +176,7 @@ def decision_values(classifier: Any, X: Any) -> np.ndarray:
     return values
 
 
-def label_proba(estimator: Any, X: Any, *, response_method: str = "auto") -> Any:
+def label_proba(estimator: Any, X: MatrixLike, *, response_method: str = "auto") -> ArrayLike:
     """Probabilities (n, L) of the labels of a fitted classifier of indicator matrices.
 
     A list of arrays, one for each label, becomes a matrix; a label without variation in the
@@ -238,10 +247,10 @@ def align_classes(
     return padded[:, order], every[order]
 
 
-def is_fitted(estimator: Any) -> bool:
+def _is_fitted_classifier(estimator):
     """True for fitted classifiers; for a frozen one, True if the inner classifier is fitted."""
     if isinstance(estimator, FrozenEstimator):
-        return is_fitted(estimator.estimator)
+        return _is_fitted_classifier(estimator.estimator)
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
@@ -275,16 +284,16 @@ def _semi_supervised(estimator):
 
 def held_out_problem(
     estimator: Any,
-    X: Any,
+    X: MatrixLike,
     y: np.ndarray,
     weight: np.ndarray | None,
     *,
-    cv: Any = None,
+    cv: CV = None,
     response_method: str = "auto",
     n_jobs: int | None = None,
     fit_params: dict[str, Any] | None = None,
-    groups: Any = None,
-    split_groups: Any = None,
+    groups: ArrayLike | None = None,
+    split_groups: ArrayLike | None = None,
     owner: str = "This",
 ) -> tuple[Problem, np.ndarray]:
     """The `Problem` of the samples that can be assessed, and their rows.
@@ -301,7 +310,7 @@ def held_out_problem(
     codes = None if groups is None else check_groups(groups, len(y))
     tested = np.ones(len(y), dtype=bool)
     if cv is None or isinstance(estimator, FrozenEstimator):
-        if not is_fitted(estimator):
+        if not _is_fitted_classifier(estimator):
             response_of(estimator)  # raises another message if it is not a classifier
             raise NotFittedError(
                 f"{owner} with cv=None needs a fitted classifier: fit it on other data first, or "
@@ -335,8 +344,12 @@ def _several_classes(y):
 
 
 def make_folds(
-    cv: Any, X: Any, y: np.ndarray, groups: Any = None, split_groups: Any = None
-) -> list[Any]:
+    cv: CV,
+    X: MatrixLike,
+    y: np.ndarray,
+    groups: ArrayLike | None = None,
+    split_groups: ArrayLike | None = None,
+) -> list[Fold]:
     """Folds of `cv`, which are of whole clusters if `groups` are given and `cv` is a number."""
     if groups is not None and isinstance(cv, Integral):
         cv, split_groups = StratifiedGroupKFold(cv), check_groups(groups, len(y))
@@ -345,7 +358,7 @@ def make_folds(
 
 
 def check_fold_classes(
-    y: np.ndarray, folds: Any, *, most_unknown: float = 0.0, ensemble: bool = False
+    y: np.ndarray, folds: Sequence[Fold], *, most_unknown: float = 0.0, ensemble: bool = False
 ) -> None:
     """Raise for folds whose training samples lack classes that their test samples have.
 
@@ -380,10 +393,10 @@ def check_fold_classes(
 
 def out_of_fold_proba(
     estimator: Any,
-    X: Any,
+    X: MatrixLike,
     y: np.ndarray,
     classes: np.ndarray,
-    folds: Any,
+    folds: Sequence[Fold],
     response_method: str,
     fit_params: dict[str, Any] | None,
     weight: np.ndarray | None = None,
@@ -446,7 +459,7 @@ def _fold_values(estimator, X, y, train, test, classes, response_method, fit_par
     return both[:-1], replace(response, scale=scale)
 
 
-def some_rows(X: Any, weight: np.ndarray | None = None) -> Any:
+def some_rows(X: MatrixLike, weight: np.ndarray | None = None) -> MatrixLike:
     """At most 2,000 rows of positive weight, from which properties of models are learned."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     rows = np.arange(n_samples) if weight is None else np.flatnonzero(weight > 0)
@@ -456,9 +469,9 @@ def some_rows(X: Any, weight: np.ndarray | None = None) -> Any:
 
 def cross_fit(
     estimator: Any,
-    X: Any,
+    X: MatrixLike,
     y: np.ndarray,
-    folds: Any,
+    folds: Sequence[Fold],
     params: dict[str, Any],
     *,
     response_method: str,
@@ -483,7 +496,7 @@ def cross_fit(
 
 def fit_fold(
     estimator: Any,
-    X: Any,
+    X: MatrixLike,
     y: np.ndarray,
     train: np.ndarray,
     test: np.ndarray,
@@ -500,7 +513,7 @@ def fit_fold(
 
 def use_fitted(
     model: Any,
-    X: Any,
+    X: MatrixLike,
     classes: np.ndarray,
     response_method: str,
     weight: np.ndarray | None = None,
@@ -528,14 +541,18 @@ class HeldOut:
 
 
 def aligned_proba(
-    model: Any, X: Any, classes: np.ndarray, response: ClassifierResponse
+    model: Any, X: MatrixLike, classes: np.ndarray, response: ClassifierResponse
 ) -> np.ndarray:
     """Probabilities of a fitted classifier by its response, one column for each of `classes`."""
     return align_columns(response.proba(model, X), classes_of(model), classes)
 
 
 def fit_rows(
-    estimator: Any, X: Any, y: np.ndarray, rows: np.ndarray, fit_params: dict[str, Any] | None
+    estimator: Any,
+    X: MatrixLike,
+    y: np.ndarray,
+    rows: np.ndarray,
+    fit_params: dict[str, Any] | None,
 ) -> Any:
     """A clone fitted on some rows; parameters with one entry per sample are sliced."""
     params = {
@@ -609,7 +626,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
         return True
 
     def _is_fitted(self):
-        return is_fitted(self.estimator)
+        return _is_fitted_classifier(self.estimator)
 
     def _check_wrapped(self):
         """A frozen estimator must be fitted; any other is refitted, with a warning."""

@@ -660,7 +660,7 @@ def _fit_transitions(problem, labelled, base, proba, evidence):
 
 
 def _search_transitions(problem, labelled, proba, price):
-    """Pairs whose gain of log likelihood exceeds a price, with the best of the rates tried."""
+    """Pairs whose gain of log likelihood exceeds their cost, with the best of the rates tried."""
     rows, label, weight = labelled
     chance = np.maximum(proba[rows, label], TINY)
     counts, n_classes = problem.average.size * problem.share, proba.shape[1]

@@ -173,7 +173,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     Three more methods are optional. ``_check_parameters()`` raises for invalid parameters, before
     the data are read. ``_read(values)`` makes the input of the map from validated probabilities or
-    logits. ``_fit_without_each(samples, whole)`` returns a list of recalibrators fitted
+    logits. ``_fit_without_each(samples, average)`` returns a list of recalibrators fitted
     without each fold where one fit to all samples gives them, else None.
 
     Parameters
@@ -258,10 +258,11 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         """The map of forecasts (n, K)."""
         raise NotImplementedError
 
-    def _fit_without_each(self, samples, whole=None):
+    def _fit_without_each(self, samples, average=None):
         """Fits to the samples outside of each of their folds, where one fit to all gives them.
 
-        None where each fold needs a fit of its own. `whole` is a fit to all samples that is known.
+        None where each fold needs a fit of its own. `average` is the `ModelAverage` of all samples,
+        where it is known.
         """
 
     def _check_parameters(self):
@@ -395,7 +396,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         proba = self._check_forecasts(X)
         if self.input == "logits":
             proba = self._as_proba(self._read(proba))
-        return outside_range(self, proba).any(axis=1)
+        return np.any(outside_range(self, proba), axis=1)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -588,13 +589,13 @@ class LogitRecalibrator(Recalibrator):
     _of_logits = True
 
 
-def divided_by_sum(p, forecast):
+def divided_by_sum(p: np.ndarray, forecast: np.ndarray) -> np.ndarray:
     """Rows of p (n, K) divided by their sum; the forecast where the sum is 0."""
     total = p.sum(axis=1, keepdims=True)
     return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
 
-def check_seed(random_state):
+def check_seed(random_state: object) -> None:
     """Raise unless the parameter gives the same random numbers in each fit."""
     if not isinstance(random_state, Integral):
         raise ValueError(
@@ -603,12 +604,12 @@ def check_seed(random_state):
         )
 
 
-def forecast_range(proba):
+def forecast_range(proba: np.ndarray) -> np.ndarray:
     """Smallest and largest probability of each column (n_columns, 2) of forecasts."""
     return np.column_stack([proba.min(axis=0), proba.max(axis=0)]).astype(np.float64)
 
 
-def outside_range(fitted, proba):
+def outside_range(fitted: BaseEstimator, proba: np.ndarray) -> np.ndarray:
     """Whether each probability (n, n_columns) is outside the ``calibration_range_`` of a map."""
     if not hasattr(fitted, "calibration_range_"):
         raise ValueError(

@@ -22,8 +22,11 @@ and a slope of its logits, with normal priors of standard deviation :math:`\tau`
 weights are 0 unless the gain exceeds its standard error.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
@@ -35,6 +38,15 @@ from sklearn.utils.extmath import randomized_svd
 from skcalib._util.parallel import out_of_fold, threads_for
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import first_within_one_standard_error, mean_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Self, TypeAlias
+
+    from skcalib._util.types import Fold, RowIndex
+
+    #: Corrections (L, m, K) of some rows.
+    PathsOfRows: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 _PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0)
 _ROUNDS = (5, 10, 20, 40)
@@ -66,45 +78,57 @@ class CorrectedModel:
     #: Names of the parts, in this order.
     names = ("linear", "products", "trees")
 
-    def __init__(self, *, by_score=True, seed=0):
+    def __init__(self, *, by_score: bool = True, seed: int = 0) -> None:
         self.by_score, self.seed = by_score, seed
 
-    def fit(self, start, table, target, weight):
+    def fit(
+        self, start: np.ndarray, table: np.ndarray, target: np.ndarray, weight: np.ndarray
+    ) -> Self:
         """Fit all parts to samples with logits `start`; weights have mean one."""
         # scikit-learn's checks of its parameters take a third of the time of a small tree
         with threads_for(table), config_context(skip_parameter_validation=True):
             self._columns = _Columns(table)
             self._components = Components(start, MOST_COMPONENTS if self.by_score else 0)
             inputs = self._columns.read(table, self._components.read(start))
-            self._parts = [
+            self._parts: list[_Regression | _Trees] = [
                 _Regression(inputs, start, target, weight, products=False, seed=self.seed),
                 _Regression(inputs, start, target, weight, products=True, seed=self.seed),
                 _Trees(inputs, start, target, weight, seed=self.seed),
             ]
         return self
 
-    def paths(self, start, table):
+    def paths(self, start: np.ndarray, table: np.ndarray) -> list[np.ndarray]:
         """Corrections of the logits of samples, for each part and level: arrays (L, n, K)."""
         with threads_for(table):
             inputs = self._columns.read(table, self._components.read(start))
             return [part.path(inputs) for part in self._parts]
 
 
-def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, finish=None, **options):
-    """The paths of `CorrectedModel` (`options`) at each sample, fitted to the other folds.
+def held_out_paths(
+    start: np.ndarray,
+    table: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    folds: Sequence[Fold],
+    *,
+    seed: int,
+    n_jobs: int | None = None,
+    finish: Callable[[PathsOfRows, np.ndarray, np.ndarray], np.ndarray] | None = None,
+) -> list[np.ndarray]:
+    """The paths of `CorrectedModel` at each sample, fitted to the other folds.
 
     ``finish(predict, train, test)`` can replace the paths of a fold, with ``predict(rows)`` (L, m,
     K) those of any rows.
     """
-    predict = partial(_paths_of_fold, options, finish, start, table, target, weight)
+    predict = partial(_paths_of_fold, seed, finish, start, table, target, weight)
     with threads_for(table, n_jobs):
         paths, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
     ends = np.cumsum([len(_PENALTIES), len(_PENALTIES), len(_ROUNDS)])[:-1]
     return np.split(np.moveaxis(paths, 1, 0), ends)
 
 
-def _paths_of_fold(options, finish, start, table, target, weight, train, test):
-    model = CorrectedModel(**options)
+def _paths_of_fold(seed, finish, start, table, target, weight, train, test):
+    model = CorrectedModel(seed=seed)
     model.fit(start[train], table[train], target[train], weight[train])
 
     def predict(rows):
@@ -175,7 +199,7 @@ class Components:
     Of logits of two classes it is the log odds.
     """
 
-    def __init__(self, values, most):
+    def __init__(self, values: np.ndarray, most: int) -> None:
         centred = values - values.mean(axis=1, keepdims=True)
         self.mean = centred.mean(axis=0)
         size, vectors = np.linalg.eigh(np.cov(centred.T, bias=True))
@@ -183,7 +207,7 @@ class Components:
         sign = np.cos(np.arange(len(vectors))) @ vectors[:, keep]  # LAPACK may return either
         self.map = vectors[:, keep] / np.copysign(np.sqrt(size[keep]), sign)
 
-    def read(self, values):
+    def read(self, values: np.ndarray) -> np.ndarray:
         """The components (n, c) of other rows."""
         return (values - values.mean(axis=1, keepdims=True) - self.mean) @ self.map
 
@@ -227,7 +251,9 @@ class _Regression:
         return both[:, self.pairs[0]] * both[:, self.pairs[1]]
 
 
-def pairs_of_columns(strength, n_components, n_classes):
+def pairs_of_columns(
+    strength: np.ndarray, n_components: int, n_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Columns of features and components to multiply: those of the strongest features."""
     most, n_used = max(_MOST_PRODUCTS // n_classes, 50), len(strength)
     while n_used * (n_used + 1) / 2 + n_used * n_components > most:
@@ -339,10 +365,12 @@ class GroupEffects:
 
     names = ("groups",)
 
-    def __init__(self, n_groups, *, slopes):
+    def __init__(self, n_groups: int, *, slopes: bool) -> None:
         self.n_groups, self.slopes = n_groups, slopes
 
-    def fit(self, start, group, target, weight):
+    def fit(
+        self, start: np.ndarray, group: np.ndarray, target: np.ndarray, weight: np.ndarray
+    ) -> Self:
         """Estimate the effects at each spread, from samples with logits `start`."""
         n_classes = start.shape[1]
         self.effects, self.levels = np.zeros((self.n_groups, n_classes + 1)), []
@@ -356,13 +384,13 @@ class GroupEffects:
             self.levels.append(self.effects)
         return self
 
-    def paths(self, start, group):
+    def paths(self, start: np.ndarray, group: np.ndarray) -> list[np.ndarray]:
         """Corrections of logits, of one part for each spread: a list of one array (L, n, K)."""
         directions = self._directions(start)
         padded = (np.vstack([effects, 0 * effects[:1]])[group] for effects in self.levels)
         return [np.stack([rows[:, :-1] + rows[:, -1:] * directions for rows in padded])]
 
-    def apply(self, start, group):
+    def apply(self, start: np.ndarray, group: np.ndarray) -> np.ndarray:
         """Logits (n, K) with the effects; unchanged where the group is -1."""
         effects = np.vstack([self.effects, np.zeros(self.effects.shape[1])])[group]
         return start + effects[:, :-1] + effects[:, -1:] * self._directions(start)
@@ -423,11 +451,13 @@ class Mixture:
     The direction is that of the best weights, also where the weights are 0.
     """
 
-    levels: list
+    levels: list[int]
     weights: np.ndarray
     direction: np.ndarray
 
-    def of(self, paths, rows, *, direction=False):
+    def of(
+        self, paths: Sequence[np.ndarray], rows: RowIndex, *, direction: bool = False
+    ) -> np.ndarray:
         """The mixture of the paths (L, n, K) at some rows, (m, K)."""
         weights = self.direction if direction else self.weights
         parts = zip(weights, paths, self.levels, strict=True)
@@ -442,19 +472,27 @@ class Mixing:
     then shrunk as far as large ones allow.
     """
 
-    def __init__(self, losses, paths, weight, cluster=None, *, cautious=False):
+    def __init__(
+        self,
+        losses: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        paths: Sequence[np.ndarray],
+        weight: np.ndarray,
+        cluster: np.ndarray | None = None,
+        *,
+        cautious: bool = False,
+    ) -> None:
         self.cautious = cautious
         self.losses, self.paths, self.weight, self.cluster = losses, paths, weight, cluster
         everything = np.arange(len(weight))
         self.before = losses(np.zeros(paths[0].shape[1:]), everything)
         self.levels = [np.stack([losses(step, everything) for step in path]) for path in paths]
 
-    def of_other_folds(self, folds):
+    def of_other_folds(self, folds: Iterable[Fold]) -> Iterator[tuple[np.ndarray, Mixture]]:
         """The rows of each test fold, and the `Mixture` that all other rows choose."""
         for _, test in folds:
             yield test, self.choose(np.setdiff1d(np.arange(len(self.weight)), test))
 
-    def choose(self, rows):
+    def choose(self, rows: np.ndarray) -> Mixture:
         """The `Mixture` of lowest mean loss of some rows."""
         finite = rows[np.isfinite(self.before[rows])]
         weight, before = self.weight[finite], self.before[finite]

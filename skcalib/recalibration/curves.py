@@ -483,11 +483,10 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     def _fit_map(self, samples):
         self._fit_each(_SplineMap, samples)
 
-    def _fit_without_each(self, samples, whole=None):
-        problems = samples.per_class()
-        curves = [_SplineMap(rows) for rows in problems] if whole is None else whole._maps
-        pairs = zip(curves, problems, strict=True)
-        of_classes = [curve.without_each(rows, samples.folds) for curve, rows in pairs]
+    def _fit_without_each(self, samples, average=None):
+        of_classes = [
+            _SplineMap(rows).without_each(rows, samples.folds) for rows in samples.per_class()
+        ]
         fits = [copy(self) for _ in samples.folds]
         for fit, *maps in zip(fits, *of_classes, strict=True):
             fit._take_maps(maps)

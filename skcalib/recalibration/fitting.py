@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn import config_context
@@ -29,6 +29,12 @@ from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list, class_columns, listed
 from skcalib.data.problem import ForecastSummary
 from skcalib.recalibration.base import CalibrationSamples, Recalibrator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib._util.types import MatrixLike
+    from skcalib.links.averaging import ModelAverage
 
 # --- Samples in parts -----------------------------------------------------------------------------
 
@@ -241,9 +247,6 @@ class FittedFromSketch(Recalibrator):
 
     #: Whether the map takes one probability at a time; else a sketch can only have two classes.
     _takes_columns = False
-    input: Any
-    labels: Any
-    loss: Any
 
     def fit_sketch(self, sketch: ForecastSummary) -> Self:
         r"""Learn the map from a sketch: sums over cells of any number of forecasts.
@@ -361,7 +364,7 @@ class ClasswiseSamples:
 # --- Objects with fit and predict_proba -----------------------------------------------------------
 
 
-def require_recalibrator(recalibrator):
+def require_recalibrator(recalibrator: object) -> None:
     """Raise for objects without `fit` or `predict_proba`."""
     fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")
     if not fits or isinstance(recalibrator, type):
@@ -373,7 +376,7 @@ def require_recalibrator(recalibrator):
         )
 
 
-def check_fitted_recalibrator(recalibrator, *, features, unfitted=""):
+def check_fitted_recalibrator(recalibrator: object, *, features: str, unfitted: str = "") -> None:
     """Raise for objects that are not fitted maps of probabilities.
 
     `features` says what to do with a classifier of features, and `unfitted` what else to do than to
@@ -406,7 +409,7 @@ def check_fitted_recalibrator(recalibrator, *, features, unfitted=""):
         )
 
 
-def steps_of(recalibrator):
+def steps_of(recalibrator: Any) -> list[Any]:
     """A recalibrator alone, or the steps of a Pipeline that are not the identity."""
     recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
     if not isinstance(recalibrator, Pipeline):
@@ -415,14 +418,22 @@ def steps_of(recalibrator):
     return [inner for step in steps for inner in steps_of(step)]
 
 
-def takes_features(recalibrator):
+def takes_features(recalibrator: object) -> bool:
     """Whether `fit` and `predict_proba` of a recalibrator also take the features of the samples."""
     return bool(getattr(recalibrator, "takes_features", False))
 
 
 def fit_recalibrator(
-    recalibrator, proba, y, weight, classes, features=None, *, folds=None, measure=True
-):
+    recalibrator: Any,
+    proba: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    classes: np.ndarray,
+    features: MatrixLike | ArrayLike | None = None,
+    *,
+    folds: Sequence[np.ndarray] | None = None,
+    measure: bool = True,
+) -> Any:
     """Clone and fit a recalibrator, with the weights, features and folds if it accepts them.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
@@ -443,19 +454,28 @@ def fit_recalibrator(
     return fitted
 
 
-def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None):
+def fit_without_each(
+    recalibrator: Any,
+    proba: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    classes: np.ndarray,
+    folds: Sequence[np.ndarray],
+    average: ModelAverage | None = None,
+) -> list[Recalibrator] | None:
     """`fit_recalibrator` to the samples outside of each fold, where a single fit gives them.
 
-    A list with one recalibrator for each fold; None where each fold needs a fit of its own. `whole`
-    is a fit to all samples that is known. Samples of weight zero are dropped.
+    A list with one recalibrator for each fold; None where each fold needs a fit of its own.
+    `average` is the `ModelAverage` of all samples, where it is known. Samples of weight zero are
+    dropped.
     """
     if not _is_plain(recalibrator, "fit"):
         return None
     fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
-    return fitted._fit_without_each(samples, whole) if all(map(len, samples.folds)) else None
+    return fitted._fit_without_each(samples, average) if all(map(len, samples.folds)) else None
 
 
-def folds_among(rows, folds):
+def folds_among(rows: np.ndarray, folds: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Test rows of folds as rows of those samples that `rows` selects."""
     place = np.cumsum(rows) - 1
     return [place[test[rows[test]]] for test in folds]
@@ -498,7 +518,7 @@ def _is_plain(recalibrator, method):
     return inherited or (method == "fit" and recalibrator._takes_folds)
 
 
-def weight_params(estimator, weight):
+def weight_params(estimator: Any, weight: np.ndarray | None) -> dict[str, np.ndarray]:
     """Arguments of `fit` that pass weights to an estimator, or to the steps that accept them.
 
     Empty if none accepts weights.
@@ -517,7 +537,7 @@ def weight_params(estimator, weight):
     return {"sample_weight": weight} if takes else {}
 
 
-def warn_without_weight(estimator, affected):
+def warn_without_weight(estimator: Any, affected: str) -> None:
     """Warn if an estimator and all of its steps take no weights."""
     if not weight_params(estimator, np.ones(1)):
         warnings.warn(
@@ -528,7 +548,7 @@ def warn_without_weight(estimator, affected):
         )
 
 
-def warn_if_slow(name, shape, most, others):
+def warn_if_slow(name: str, shape: tuple[int, ...], most: int, others: str) -> None:
     """Warn before a fit to (samples, classes) takes ten seconds or more, from so many entries."""
     n_samples, n_classes = shape
     if n_samples * n_classes > most:
@@ -541,7 +561,12 @@ def warn_if_slow(name, shape, most, others):
         )
 
 
-def recalibrated_proba(recalibrator, proba, classes, features=None):
+def recalibrated_proba(
+    recalibrator: Any,
+    proba: np.ndarray,
+    classes: np.ndarray,
+    features: MatrixLike | ArrayLike | None = None,
+) -> np.ndarray:
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
     if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
@@ -560,7 +585,7 @@ def recalibrated_proba(recalibrator, proba, classes, features=None):
     return align_columns(response, known, classes)
 
 
-def align_columns(proba, known, classes):
+def align_columns(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Columns of the classes `known` -> columns of `classes`; 0 for classes not in `known`."""
     if np.array_equal(known, classes):
         return proba
@@ -577,7 +602,7 @@ def align_columns(proba, known, classes):
     return aligned
 
 
-def is_injective(recalibrator):
+def is_injective(recalibrator: Any) -> bool | None:
     """The `injective_` of a fitted recalibrator, or None where it is not declared.
 
     A Pipeline is injective if all of its steps are, and a search if its best estimator is.
@@ -590,7 +615,7 @@ def is_injective(recalibrator):
     return None if declared is None else bool(declared)
 
 
-def is_increasing(recalibrator, classes):
+def is_increasing(recalibrator: Any, classes: np.ndarray) -> bool:
     """Whether a fitted map of two classes is known to be strictly increasing."""
     low, high = recalibrated_proba(recalibrator, np.array([[0.75, 0.25], [0.25, 0.75]]), classes)
     return bool(is_injective(recalibrator) and low[1] < high[1])

@@ -65,7 +65,7 @@ class FeatureReader:
     and -1 for groups that `fit` has not seen. A matrix or a data frame is read by `FeatureEncoder`.
     """
 
-    def fit(self, features):
+    def fit(self, features: MatrixLike | ArrayLike) -> Self:
         """Learn columns, names and categories; returns the reader."""
         self.is_groups = _is_vector(features)
         if self.is_groups:
@@ -76,7 +76,7 @@ class FeatureReader:
             self.encoder.warn()
         return self
 
-    def read(self, features):
+    def read(self, features: MatrixLike | ArrayLike) -> np.ndarray:
         """Numbers (n, d); of groups (n,), whole numbers."""
         if _is_vector(features) != self.is_groups:
             words = {True: "the group of each sample", False: "a matrix of features"}
@@ -90,7 +90,7 @@ class FeatureReader:
         return self.encoder.transform(features)
 
 
-def check_rows(features, n_samples):
+def _check_rows(features, n_samples):
     """Raise unless there is one row of features for each sample."""
     refuse_frames_to_fetch(features, "features")
     if not hasattr(features, "__len__") or getattr(features, "shape", None) == ():
@@ -284,7 +284,7 @@ class GroupRecalibrator(Recalibrator):
         reader = None
         if features is not None and np.ndim(y) > 0:  # other y are refused below
             n_samples = np.shape(y)[0]
-            check_rows(features, n_samples)
+            _check_rows(features, n_samples)
             features = take_rows(features, weighted_rows(sample_weight, n_samples))
             reader = FeatureReader().fit(features)
         samples = self._check_samples(X, y, sample_weight)
@@ -364,7 +364,7 @@ class GroupRecalibrator(Recalibrator):
                 "features is None, but the recalibrator was fitted with features: pass "
                 "features=, one row for each forecast."
             )
-        check_rows(features, n_samples)
+        _check_rows(features, n_samples)
         return self._reader.read(features)
 
     def _fit_map(self, samples):

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import t as student
@@ -55,6 +55,9 @@ from skcalib.stats.means import (
     mean_interval,
     mean_loss_interval,
 )
+
+if TYPE_CHECKING:
+    from skcalib.recalibration.base import Recalibrator
 
 
 @dataclass(frozen=True)
@@ -526,10 +529,10 @@ def held_out_losses(
     n_folds, tasks = len(folds), []
     trains = [np.setdiff1d(used, test) for test in folds]
     for candidate in candidates:
-        whole = average if isinstance(candidate, ModelAverageScaling) else None
-        fits = None
+        known = average if isinstance(candidate, ModelAverageScaling) else None
+        fits: Sequence[Recalibrator | None] | None = None
         if len(used) == len(y):
-            fits = fit_without_each(candidate, proba, y, weight, classes, folds, whole)
+            fits = fit_without_each(candidate, proba, y, weight, classes, folds, known)
         fits = fits or [None] * n_folds
         tasks += [(candidate, *task) for task in zip(fits, trains, folds, strict=True)]
     evaluate = partial(

@@ -296,7 +296,7 @@ class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
     def _search(self, score):
         return _AffineSearch(self._map(), score, self.max_iter, self.tol)
 
-    def _fit_without_each(self, samples, whole=None):
+    def _fit_without_each(self, samples, average=None):
         """As of the base class. The strength of a fold is chosen without it, too."""
         if sum(map(len, samples.folds)) > len(samples.labels):
             return None
@@ -638,21 +638,21 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
                 self._map, samples.forecast, samples.weight, samples.count
             )
 
-    def _fit_without_each(self, samples, whole=None):
+    def _fit_without_each(self, samples, average=None):
         if samples.labels.ndim == 2:  # label distributions vary less than the step assumes
             return None
         counts = np.bincount(samples.labels, minlength=len(self.classes_))
         if not one_step_is_enough(counts, samples.weight, samples.folds):
             return None
-        if whole is None:
-            whole = ModelAverage().fit(samples.forecast, samples.target, samples.weight)
+        if average is None:
+            average = ModelAverage().fit(samples.forecast, samples.target, samples.weight)
         maps = []
         for test in samples.folds:
-            average = AverageWithout(whole, test)
-            if not average.accurate:
+            without = AverageWithout(average, test)
+            if not without.accurate:
                 return None
             maps.append(copy(self))
-            maps[-1]._take(average.map)
+            maps[-1]._take(without.map)
         return maps
 
     def _take(self, averaged):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -22,6 +22,9 @@ from skcalib.links.temperature import fit_bias_corrected, mean_log_loss, optimal
 from skcalib.recalibration.base import LogitRecalibrator
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
 from skcalib.scores import LogLoss, LossLike, ProperScore, weighted_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SLOW = 30_000_000  # probabilities from which the fit of biases takes long
 _LARGE = 1 << 22  # probabilities whose logarithms are not stored
@@ -140,7 +143,9 @@ def _search(logits, labels, weight, low, high):
     return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
 
 
-def lowest_inverse_temperature(mean_losses, low, high):
+def lowest_inverse_temperature(
+    mean_losses: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], low: float, high: float
+) -> tuple[float, int]:
     """Minimiser over beta in [low, high] of a loss that is not convex, and the evaluations.
 
     A grid brackets the lowest minimum; it is the root of the derivative between two neighbours.

@@ -1,6 +1,6 @@
 """Advice: which recalibration map to use, and what to do about decisions, each with its sentences.
 
-The maps are compared by held-out losses. Decisions at a threshold, or with costs, have a price, of
+The maps are compared by held-out losses. Decisions at a threshold, or with costs, have a cost, of
 which recalibration and a better model would save some.
 """
 

@@ -121,6 +121,7 @@ def names():
     """What our calls may use: the names at the root, and the data."""
     blocks = {"LaplacianKernel": LaplacianKernel, "UniformBins": UniformBins, "Brier": Brier}
     public = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    public |= {"errors": skcalib.errors, "significance": skcalib.significance}
     return public | blocks | {"np": np} | study.data()
 
 
