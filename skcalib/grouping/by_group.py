@@ -572,7 +572,7 @@ def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False)
     return NamedGroups(names, np.hstack([part.members for part in parts]), several, note)
 
 
-def take_groups(by: Any, rows: np.ndarray, n_samples: int) -> Any:
+def take_groups(by: GroupsLike, rows: np.ndarray, n_samples: int) -> GroupsLike:
     """The groups of some of the samples."""
     if len(rows) == n_samples or not hasattr(by, "__len__"):  # others are refused later
         return by

@@ -1,15 +1,15 @@
 """Groups, found by their features, that differ from other samples with equal scores.
 
 `differences_at_equal_scores` forms candidates (`form_groups`): groups of one feature, its values or
-the two sides of a cut. It tests them (`compare_all`), with intersections of two groups, or of a
-group and a range of scores, which one half of the samples proposes (`propose_pairs`) and the other
+the two sides of a cut. It tests them (`_compare_all`), with intersections of two groups, or of a
+group and a range of scores, which one half of the samples proposes (`_propose_pairs`) and the other
 tests. Of those that differ it names the `distinct` ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -269,7 +269,7 @@ def compare_groups(
         score, hit, weight = score[rows], hit[rows], weight[rows]
         cluster = take_rows(cluster, rows)
         candidates = replace(candidates, member=candidates.member[rows])
-    tested = compare_all(EqualScores(score, hit, weight, cluster=cluster), candidates, rng)
+    tested = _compare_all(EqualScores(score, hit, weight, cluster=cluster), candidates, rng)
     level = 1 - confidence_level
     differing = [tested[k] for k in benjamini_hochberg([group.pvalue for group in tested], level)]
     reach = float(norm.isf(0.5 * level * len(differing) / len(tested))) if differing else np.inf
@@ -501,13 +501,7 @@ class Pair:
         return " and ".join(sides)
 
 
-def propose_pairs(
-    equal: EqualScores,
-    candidates: Candidates,
-    rows: np.ndarray,
-    least: float,
-    rng: np.random.RandomState,
-) -> list[Pair]:
+def _propose_pairs(equal, candidates, rows, least, rng):
     """Pairs whose joint effect is largest beyond the effects of their parts.
 
     Each has the quadrant of largest effect. `rows` is the searched half, to which `equal` belongs
@@ -524,7 +518,7 @@ def propose_pairs(
         here = np.sort(rng.choice(len(rows), MOST_SEARCHED, replace=False))
     groups = equal.center(member[:, paired].astype(np.float64))[here]
     weight, score = equal.weight[here], equal.score[here]
-    cuts = score_cuts(equal)
+    cuts = _score_cuts(equal)
     ranges = score[:, None] > cuts
     ranges = ranges - np.average(ranges, axis=0, weights=weight) if len(cuts) else ranges * 1.0
     # Residuals after a ridge regression on the one-feature groups.
@@ -563,7 +557,7 @@ def propose_pairs(
     return pairs
 
 
-def score_cuts(equal: EqualScores) -> np.ndarray:
+def _score_cuts(equal):
     """Scores at the quarters of the position, with few digits, that divide the samples."""
     cuts = set()
     for quarter in (0.25, 0.5, 0.75):
@@ -607,7 +601,7 @@ class Tested:
     comparison.
     """
 
-    source: Any  # a number, or a `Pair`
+    source: int | Pair
     member: np.ndarray
     rows: np.ndarray
     equal: EqualScores
@@ -633,9 +627,7 @@ class Tested:
         return self.member[self.rows]
 
 
-def compare_all(
-    equal: EqualScores, candidates: Candidates, rng: np.random.RandomState
-) -> list[Tested]:
+def _compare_all(equal, candidates, rng):
     """List of `Tested`: all candidates, and pairs of them that one half proposes to the other."""
     tested, rows = [], np.arange(len(equal.score))
     for start in range(0, candidates.member.shape[1], _BLOCK):
@@ -684,7 +676,7 @@ def _pairs(equal, candidates, rng):
     ]
     tested = []
     for search, test in ((0, 1), (1, 0)):
-        pairs = propose_pairs(compared[search], candidates, halves[search], LEAST_SIZE, rng)
+        pairs = _propose_pairs(compared[search], candidates, halves[search], LEAST_SIZE, rng)
         for pair in pairs:
             tested += _test_pair(pair, candidates, equal.score, halves[test], compared[test])
     return tested

@@ -12,7 +12,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.special import expit
@@ -31,6 +31,11 @@ from skcalib.data.problem import Problem
 from skcalib.links.averaging import averaged_map
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict, smooth_other_clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib._util.types import Fold
 
 _FEWEST, _MOST = 3, 30  # intervals of functions of the position
 _RANK = 1e-8
@@ -58,7 +63,7 @@ class EqualScores:
         *,
         square: np.ndarray | None = None,
         count: np.ndarray | None = None,
-        folds: Any = None,
+        folds: Sequence[Fold] | None = None,
         cluster: np.ndarray | None = None,
     ) -> None:
         self.score, self.hit, self.cluster = score, hit, cluster
@@ -69,7 +74,7 @@ class EqualScores:
             square = weight**2
             fit_square = square if np.ptp(weight) else None  # as in the default calibration error
         if offset is None:
-            offset = parametric_curve(score, hit, weight, fit_square, cluster)
+            offset = _parametric_curve(score, hit, weight, fit_square, cluster)
         self.square = square * (self.weight.sum() / weight.sum()) ** 2
         self.size = effective_size(weight, square)
         if cluster is not None:
@@ -86,7 +91,7 @@ class EqualScores:
         self.curve = np.clip(hit - self.residual, room, 1 - room)
 
     @classmethod
-    def of_problem(cls, problem: Problem, folds: Any = None) -> Self:
+    def of_problem(cls, problem: Problem, folds: Sequence[Fold] | None = None) -> Self:
         """Of the samples of a binary problem; the rows of a sketch have folds."""
         return cls(
             merge_ties(np.clip(problem.forecast[:, 1], 0, 1)),
@@ -178,17 +183,11 @@ class EqualScores:
         few = len(np.unique(position)) <= n_intervals + 1 or len(position) <= _ISOTONIC
         if few or np.ptp(self.hit) == 0:
             return columns, position
-        curve = monotone_curve(self.score, self.hit, self.weight, self._folds, self.cluster)
+        curve = _monotone_curve(self.score, self.hit, self.weight, self._folds, self.cluster)
         return np.hstack([columns, curve[:, None]]), position
 
 
-def monotone_curve(
-    score: np.ndarray,
-    hit: np.ndarray,
-    weight: np.ndarray,
-    folds: Any = None,
-    cluster: np.ndarray | None = None,
-) -> np.ndarray:
+def _monotone_curve(score, hit, weight, folds, cluster):
     """Frequency of the event by cross-fitted isotonic regression, which can jump.
 
     No sample affects its own frequency, nor does any other of its cluster.
@@ -208,13 +207,7 @@ def _fit_isotonic(forecast, target, weight):
     return IsotonicSmoother().fit(forecast, target, weight).predict
 
 
-def parametric_curve(
-    score: np.ndarray,
-    hit: np.ndarray,
-    weight: np.ndarray,
-    square: np.ndarray | None = None,
-    cluster: np.ndarray | None = None,
-) -> np.ndarray:
+def _parametric_curve(score, hit, weight, square, cluster):
     """Frequency of the event by averaged recalibration maps, fitted to all samples."""
     if np.ptp(hit) == 0:
         return np.full(len(hit), float(hit[0]))

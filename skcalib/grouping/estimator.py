@@ -9,9 +9,8 @@ from __future__ import annotations
 import numbers
 import threading
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.stats import norm
@@ -36,7 +35,7 @@ from skcalib._util.types import (
 )
 from skcalib._util.validation import check_count, check_indices, take_rows, weighted_features
 from skcalib.data.clusters import in_order
-from skcalib.data.features import Feature, encode_features
+from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.estimators.classifiers import ClassifierInspector
@@ -44,6 +43,7 @@ from skcalib.grouping.partition import allows_nan, is_estimator
 from skcalib.grouping.partition_bound import (
     GroupingFit,
     GroupingProblem,
+    Options,
     fit_given_regions,
     fit_partition,
 )
@@ -55,6 +55,9 @@ from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.smoothers import SmootherLike, resolve_smoother
 from skcalib.stats.means import MeanInterval
 from skcalib.stats.pvalues import bonferroni
+
+if TYPE_CHECKING:
+    from skcalib.smoothers import Smoother
 
 #: Held by `fit` while it stores the attributes.
 _STORING = threading.Lock()
@@ -390,7 +393,7 @@ class GroupingLossEstimator(ClassifierInspector):
                     events = [f"column {column}" for column in range(forecast.shape[1])]
                 known_regions = arrays.pop("regions")
                 part = GroupingProblem(events=events, **arrays)
-                options = make_options(self, encoded.features, len(part.weight), known_regions)
+                options = _make_options(self, encoded.features, len(part.weight), known_regions)
                 model = score, smoother, self.partitioner
                 yield part, *model, known_regions, options, method, seed + k
 
@@ -408,7 +411,7 @@ class GroupingLossEstimator(ClassifierInspector):
         with a warning, for "partition" and a score whose D is not jointly convex.
         """
         check_is_fitted(self)
-        if not binning_reduces_calibration(self):
+        if not _binning_reduces_calibration(self):
             warnings.warn(
                 f"epistemic_bound_ is nan: the divergence of {self.loss!r} is not jointly convex, "
                 "so binning may increase its calibration error and the sum may exceed E D(Q, S); "
@@ -452,22 +455,6 @@ class GroupingLossEstimator(ClassifierInspector):
 # --- Checks and shared options --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options shared by the fits of all problems."""
-
-    n_bins: int
-    strategy: str
-    region_ratio: int
-    test_size: float
-    swap: bool
-    by_curve: bool
-    n_permutations: int
-    folds: object
-    confidence_level: float
-    features: Sequence[Feature]
-
-
 def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
@@ -485,12 +472,7 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     return score
 
 
-def make_options(
-    estimator: GroupingLossEstimator,
-    features: Sequence[Feature],
-    n_samples: int,
-    regions: np.ndarray | None,
-) -> Options:
+def _make_options(estimator, features, n_samples, regions):
     """`Options` for so many samples, with or without given regions."""
     # A level set of a single region has nothing to compare.
     least, measured = 3 * estimator.region_ratio, n_samples * estimator.test_size
@@ -523,8 +505,8 @@ def check_regions(regions: ArrayLike, n_samples: int) -> np.ndarray:
 def fit_problem(
     problem: GroupingProblem,
     score: ProperScore,
-    smoother: Any,
-    partitioner: Any,
+    smoother: Smoother,
+    partitioner: PartitionerLike,
     regions: np.ndarray | None,
     options: Options,
     method: str,
@@ -575,7 +557,7 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
     )
     irreducible = estimator.expected_loss_ - estimator.calibration_error_
     # Where that is no bound, or the difference of two infinities, the curve is used instead.
-    if not binning_reduces_calibration(estimator) or np.isinf(estimator.expected_loss_):
+    if not _binning_reduces_calibration(estimator) or np.isinf(estimator.expected_loss_):
         irreducible = total("refinement")
     estimator.irreducible_bound_ = irreducible - estimator.grouping_loss_
     estimator.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
@@ -594,7 +576,7 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
     estimator.valid_ = not estimator.reason_
 
 
-def binning_reduces_calibration(estimator: GroupingLossEstimator) -> bool:
+def _binning_reduces_calibration(estimator):
     """Whether the calibration error in use is at most that of the score: without bins, it is."""
     return bool(np.isfinite(estimator.scale_)) or resolve_loss(estimator.loss).jointly_convex
 

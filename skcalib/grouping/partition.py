@@ -132,7 +132,7 @@ class Partitioner:
 
     def seed(self) -> int | None:
         """Generators of the level sets, drawn in sequence so that n_jobs has no effect."""
-        drawn = self.kind == "kmeans" or unseeded(self.partitioner)
+        drawn = self.kind == "kmeans" or _unseeded(self.partitioner)
         return self.rng.randint(2**31 - 1) if drawn else None
 
     def cut(
@@ -166,7 +166,7 @@ class Partitioner:
         else:
             model = clone(self.partitioner)
             if seed is not None:
-                model.set_params(**dict.fromkeys(unseeded(model), seed))
+                model.set_params(**dict.fromkeys(_unseeded(model), seed))
             if is_classifier(model) and labels.ndim == 2:
                 raise ValueError(
                     f"{type(model).__name__} is a classifier, which cannot be fitted to soft "
@@ -182,7 +182,7 @@ class Partitioner:
         return _numbered(model, prepared, fitting, measured)
 
 
-def unseeded(partitioner: Any) -> list[str]:
+def _unseeded(partitioner):
     """Parameters of an estimator, or of its parts, that are a seed and None."""
     params = partitioner.get_params() if hasattr(partitioner, "get_params") else {}
     seeds = [name for name in params if name.split("__")[-1] == "random_state"]
@@ -324,8 +324,8 @@ class FeatureBins:
 
     n_bins: int = 32
     subsample: int = 10_000
-    edges_: list = field(default_factory=list, init=False)
-    missing_: Any = field(default=None, init=False)
+    edges_: list[np.ndarray] = field(default_factory=list, init=False)
+    missing_: np.ndarray | None = field(default=None, init=False)
 
     def fit(self, X: np.ndarray, rng: np.random.RandomState) -> Self:
         """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -50,7 +50,10 @@ from skcalib.stats.means import clopper_pearson, mean_interval, rate_interval
 from skcalib.stats.pvalues import bonferroni, drawn_pvalue
 
 if TYPE_CHECKING:
+    from skcalib._util.types import CV, PartitionerLike, Strategy
+    from skcalib.data.features import Feature
     from skcalib.scores import ProperScore
+    from skcalib.smoothers import Smoother
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +74,7 @@ class GroupingFit:
     refinement: float
     correction: float = np.nan
     pvalue: float
-    table: list = field(default_factory=list)
+    table: list[Region] = field(default_factory=list)
     n_regions: int = 0
     n_measured: int
     singletons: float = 0.0
@@ -86,16 +89,32 @@ class GroupingProblem:
     target: np.ndarray
     weight: np.ndarray
     features: np.ndarray
-    events: list
+    events: list[str]
     cluster: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options shared by the fits of all problems."""
+
+    n_bins: int
+    strategy: Strategy
+    region_ratio: int
+    test_size: float
+    swap: bool
+    by_curve: bool
+    n_permutations: int
+    folds: CV
+    confidence_level: float
+    features: list[Feature]
 
 
 def fit_partition(
     problem: GroupingProblem,
     score: ProperScore,
-    smoother: Any,
-    partitioner: Any,
-    options: Any,
+    smoother: Smoother,
+    partitioner: PartitionerLike,
+    options: Options,
     seed: int,
 ) -> GroupingFit:
     """Partition bound: regions of one half, measured on the other."""
@@ -148,9 +167,9 @@ def _average(first, second):
 def fit_given_regions(
     problem: GroupingProblem,
     score: ProperScore,
-    smoother: Any,
+    smoother: Smoother,
     regions: np.ndarray,
-    options: Any,
+    options: Options,
     seed: int,
 ) -> GroupingFit:
     """Partition bound with given regions: all samples are measured."""
@@ -172,7 +191,7 @@ def fit_given_regions(
     return _measure(problem, score, bins, measured, cut, curve, options, rng)
 
 
-def held_out_curve(problem: GroupingProblem, smoother: Any) -> np.ndarray:
+def held_out_curve(problem: GroupingProblem, smoother: Smoother) -> np.ndarray:
     """The curve at each sample without its own label, or without those of its cluster."""
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     if problem.cluster is None:

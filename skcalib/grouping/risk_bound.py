@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import qr
@@ -40,13 +40,25 @@ from skcalib.scores import ProperScore, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skcalib._util.types import Fold
+    from skcalib.grouping.partition_bound import Options
+    from skcalib.smoothers import Smoother
+
 _NEAR_ZERO = 1e-4
 _LEAST_SHARE = 0.05  # of a probability of the curve
 _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
 
 def fit_risk(
-    problem: GroupingProblem, score: ProperScore, smoother: Any, model: Any, options: Any, seed: int
+    problem: GroupingProblem,
+    score: ProperScore,
+    smoother: Smoother,
+    model: Any,
+    options: Options,
+    seed: int,
 ) -> GroupingFit:
     """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
     curve, cluster = held_out_curve(problem, smoother), problem.cluster
@@ -88,7 +100,7 @@ def risk_terms(
     score: ProperScore,
     curve: np.ndarray,
     model: Any,
-    folds: Any,
+    folds: Sequence[Fold],
     seed: int,
 ) -> RiskTerms:
     """Steps from the held-out `curve`, mixed by the losses of the other folds.

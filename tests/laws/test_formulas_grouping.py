@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.data.features import Feature, encode_features
-from skcalib.grouping.estimator import Options, fit_problem
+from skcalib.grouping.estimator import fit_problem
 from skcalib.grouping.partition import (
     Partitioner,
     allows_nan,
@@ -33,6 +33,7 @@ from skcalib.grouping.partition import (
 from skcalib.grouping.partition_bound import (
     Cells,
     GroupingProblem,
+    Options,
     fit_given_regions,
     fit_partition,
     partition_terms,
