@@ -179,6 +179,7 @@ def check_finite(array, name):
 
 
 def check_simplex(array, name, *, copy=True):
+    """Probabilities (n, K) from one column, that of the positive class, or from all columns."""
     if array.shape[1] == 1:
         p = check_column(array, name=name)
         return np.hstack([1 - p, p])

@@ -101,7 +101,7 @@ class Canonical(Notion):
         return [[f"class {label}" for label in classes]]
 
 
-class Classwise(_SeveralProblems):
+class Classwise(_SeveralProblems):  # numpydoc ignore=PR02
     """Each class against the rest: K problems of two columns (rest, class).
 
     Parameters
@@ -132,7 +132,7 @@ class Classwise(_SeveralProblems):
         return [["rest", f"class {label}"] for label in classes]
 
 
-class Cumulative(_SeveralProblems):
+class Cumulative(_SeveralProblems):  # numpydoc ignore=PR02
     r"""Ordered classes: whether the class is at most k, K - 1 problems of two columns.
 
     For ordinal labels, such as grades, stages or ratings. The classes are ordered as the columns of
@@ -191,7 +191,7 @@ class Cumulative(_SeveralProblems):
         return [[f"class > {label}", f"class <= {label}"] for label in classes[:-1]]
 
 
-class Multilabel(_SeveralProblems):
+class Multilabel(_SeveralProblems):  # numpydoc ignore=PR02
     r"""Several labels per sample: each label against its absence, L problems of two columns.
 
     `y_true` is an indicator matrix (n, L) of 0 and 1, whose rows may have any number of ones.

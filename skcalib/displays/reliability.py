@@ -247,9 +247,11 @@ class BinnedCurve:
         self.prob_true = self._bins.cell_means()[self._order, 1]
 
     def refit(self, labels):
+        """The curve of each column of labels (n, R)."""
         return self._bins.cell_means(labels)[self._order]
 
     def confidence(self, confidence_level, n_resamples, rng):
+        """Lower and upper limits of the curve."""
         cells, problem = self._bins.cells_, self._problem
         if problem.cluster is not None:
             bins = [problem.take(np.flatnonzero(cells == j)) for j in self._order]
@@ -278,9 +280,11 @@ class SmoothCurve:
         self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
 
     def refit(self, labels):
+        """The curve of each column of labels (n, R)."""
         return self._apply(labels.astype(np.float64))
 
     def confidence(self, confidence_level, n_resamples, rng):
+        """Lower and upper limits of the curve."""
         # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
         # sum of the squared weights, which is the inverse of the effective size. Signs of clusters
         # give that of perfectly dependent samples of a cluster.
@@ -327,6 +331,7 @@ class SplinedCurve:
         self.prob_true = self._curve(self._grid)[:, 1]
 
     def refit(self, labels):
+        """The curve of each column of labels (n, R)."""
         score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
         distinct, group = np.unique(score, return_inverse=True)
         if len(distinct) > _GROUPS:  # average neighbouring scores: the curve hardly changes
@@ -338,6 +343,7 @@ class SplinedCurve:
         return np.stack(curves, axis=1)
 
     def confidence(self, confidence_level, n_resamples, rng):
+        """Lower and upper limits of the curve."""
         if np.isfinite(self._units):
             confidence_level = student_level(confidence_level, self._units)
         return self._curve.interval(self._grid, confidence_level)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -55,7 +55,7 @@ from skcalib.recalibration.fitting import align_columns, warn_without_weight, we
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skcalib._util.types import CV, ArrayLike, Fold, MatrixLike
+    from skcalib._util.types import CV, ArrayLike, Fold, MatrixLike, ResponseMethod
 
 _UNSCALED = LogitScale()
 _SAME = 1e-6  # difference of probabilities that are equal up to the rounding of single precision
@@ -197,7 +197,9 @@ def label_proba(estimator: Any, X: MatrixLike, *, response_method: str = "auto")
     return np.column_stack(parts)
 
 
-def response_of(estimator: Any, response_method: str = "auto") -> str:
+def response_of(
+    estimator: Any, response_method: ResponseMethod = "auto"
+) -> Literal["predict_proba", "decision_function"]:
     """The response method of a classifier; raises for regressors and other objects."""
     if isinstance(estimator, type):
         raise ValueError(f"A fitted classifier is needed, got {shown(estimator)}.")

@@ -254,8 +254,8 @@ def calibration_by_group(
     See Also
     --------
     compare_windows : Compares two groups of different samples, such as months, in more detail.
-    skcalib.grouping.calibration_curve_equality_test : Are the calibration curves of two groups
-    equal? skcalib.grouping.differences_at_equal_scores : Finds groups from features.
+    skcalib.grouping.calibration_curve_equality_test : Are the curves of two groups equal?
+    skcalib.grouping.differences_at_equal_scores : Finds groups from features.
 
     Examples
     --------

@@ -197,6 +197,7 @@ def allows_nan(partitioner: PartitionerLike) -> bool:
 
 
 def is_estimator(partitioner: Any) -> bool:
+    """Whether this finds regions as an estimator: it is fitted, and applied or predicts."""
     finds = hasattr(partitioner, "apply") or hasattr(partitioner, "predict")
     return hasattr(partitioner, "fit") and finds and not isinstance(partitioner, type)
 

@@ -81,14 +81,17 @@ class CalibrationSamples:
 
     @cached_property
     def forecast(self) -> np.ndarray:
+        """Probabilities (n, K), read at first use."""
         return self.values if self.read is None else self.read(self.values)
 
     @cached_property
     def labels(self) -> np.ndarray:
+        """Numbers of classes (n,), or shares of classes (n, K)."""
         return labels_or_shares(self.labels_or_target)
 
     @cached_property
     def target(self) -> np.ndarray:
+        """One-hot labels, or shares of classes (n, K)."""
         if self.labels_or_target.ndim == 2:
             return self.labels_or_target
         return one_hot_rows(self.labels_or_target, self.values.shape[1])
@@ -563,7 +566,7 @@ def _like_probabilities(logits):
     return logits.shape[1] == 1 or bool(np.all(np.abs(sums - 1) <= HALF_TOLERANCE))
 
 
-class LogitRecalibrator(Recalibrator):
+class LogitRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     """Base class of maps of logits.
 
     The map takes the logarithms of probabilities. Probabilities below ``detection_limit_``, and

@@ -466,8 +466,8 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     --------
     PlattScaling : A straight line of the logit.
     skcalib.recalibration.QuadraticScaling : A parabola.
-    skcalib.recalibration.ModelAverageScaling : Curves that have a weight only where the labels show
-    them. skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
+    skcalib.recalibration.ModelAverageScaling : Curves, where the labels show them.
+    skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
 
     Examples
     --------

@@ -351,9 +351,11 @@ class ClasswiseSamples:
     classes: list[CalibrationSamples]
 
     def per_class(self) -> list[CalibrationSamples]:
+        """The samples of each class against the rest."""
         return self.classes
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
+        """The lowest and the highest probability of each class."""
         return np.array([samples.ranges(recalibrator)[1] for samples in self.classes])
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:

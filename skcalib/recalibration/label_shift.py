@@ -109,8 +109,8 @@ class LabelShiftRecalibrator(Recalibrator):
 
     See Also
     --------
-    skcalib.recalibration.BiasCorrectedTemperatureScaling : The recommended recalibrator before this
-    one. InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : Recommended before this one.
+    InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
 
     Examples
     --------

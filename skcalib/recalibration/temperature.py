@@ -382,8 +382,7 @@ class LabelNoiseScaling(FittedFromSketch):
 
     See Also
     --------
-    skcalib.recalibration.EnsembleTemperatureScaling : With a tempered forecast as a third
-    component.
+    skcalib.recalibration.EnsembleTemperatureScaling : A tempered forecast is a third part.
 
     Examples
     --------

@@ -183,9 +183,8 @@ def kernel_calibration_test(
 
     See Also
     --------
-    skcalib.significance.distribution_free_bound : A p-value without approximation, for very small
-    samples. skcalib.significance.calibration_e_value : Evidence that can be multiplied over
-    independent data.
+    skcalib.significance.distribution_free_bound : A p-value without approximation.
+    skcalib.significance.calibration_e_value : Evidence that can be multiplied over data sets.
 
     Notes
     -----

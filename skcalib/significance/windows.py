@@ -250,10 +250,11 @@ def compare_windows(
 
     See Also
     --------
-    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same in both
-    windows? compare_calibration : Two models on the same samples. calibration_by_group : Each of
-    several groups. CalibrationMonitor : Detects a change at an unknown time. expected_performance :
-    A window whose labels are not known yet.
+    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same in both?
+    compare_calibration : Two models on the same samples.
+    calibration_by_group : Each of several groups.
+    CalibrationMonitor : Detects a change at an unknown time.
+    expected_performance : A window whose labels are not known yet.
 
     Notes
     -----
