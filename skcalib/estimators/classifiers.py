@@ -81,7 +81,7 @@ class ClassifierResponse:
         cls,
         classifier: Any,
         X: MatrixLike,
-        response_method: str = "auto",
+        response_method: ResponseMethod = "auto",
         learn: Callable[[np.ndarray], LogitScale] = LogitScale.of,
     ) -> ClassifierResponse:
         """The response to X. Decision values whose softmax is predict_proba are logits."""
@@ -116,7 +116,7 @@ def classifier_proba(
     estimator: Any,
     X: MatrixLike,
     *,
-    response_method: str = "auto",
+    response_method: ResponseMethod = "auto",
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Probabilities (n, K) of a fitted classifier, columns in the order of its ``classes_``.
@@ -128,7 +128,9 @@ def classifier_proba(
     return response.proba(estimator, X)
 
 
-def method_to_recalibrate(classifier: Any, X: MatrixLike, response_method: str) -> str:
+def method_to_recalibrate(
+    classifier: Any, X: MatrixLike, response_method: ResponseMethod
+) -> Literal["predict_proba", "decision_function"]:
     """The response method that a recalibrator takes, as learned from rows of X.
 
     With "auto" it is decision_function, if there is one, where predict_proba saturates: where it is
@@ -176,7 +178,9 @@ def decision_values(classifier: Any, X: MatrixLike) -> np.ndarray:
     return values
 
 
-def label_proba(estimator: Any, X: MatrixLike, *, response_method: str = "auto") -> ArrayLike:
+def label_proba(
+    estimator: Any, X: MatrixLike, *, response_method: ResponseMethod = "auto"
+) -> ArrayLike:
     """Probabilities (n, L) of the labels of a fitted classifier of indicator matrices.
 
     A list of arrays, one for each label, becomes a matrix; a label without variation in the
@@ -214,7 +218,7 @@ def response_of(
     )
 
 
-def name_with_response(estimator: Any, response_method: str = "auto") -> str:
+def name_with_response(estimator: Any, response_method: ResponseMethod = "auto") -> str:
     """The class of an estimator, and whether its scores are decision values."""
     alone = hasattr(estimator, "decision_function") and not hasattr(estimator, "predict_proba")
     values = response_method == "decision_function" or (response_method == "auto" and alone)
@@ -291,7 +295,7 @@ def held_out_problem(
     weight: np.ndarray | None,
     *,
     cv: CV = None,
-    response_method: str = "auto",
+    response_method: ResponseMethod = "auto",
     n_jobs: int | None = None,
     fit_params: dict[str, Any] | None = None,
     groups: ArrayLike | None = None,
@@ -399,7 +403,7 @@ def out_of_fold_proba(
     y: np.ndarray,
     classes: np.ndarray,
     folds: Sequence[Fold],
-    response_method: str,
+    response_method: ResponseMethod,
     fit_params: dict[str, Any] | None,
     weight: np.ndarray | None = None,
     *,
@@ -476,7 +480,7 @@ def cross_fit(
     folds: Sequence[Fold],
     params: dict[str, Any],
     *,
-    response_method: str,
+    response_method: ResponseMethod,
     n_jobs: int | None,
     weight: np.ndarray | None = None,
 ) -> HeldOut:
@@ -503,7 +507,7 @@ def fit_fold(
     train: np.ndarray,
     test: np.ndarray,
     classes: np.ndarray,
-    response_method: str,
+    response_method: ResponseMethod,
     fit_params: dict[str, Any] | None,
     weight: np.ndarray | None = None,
 ) -> HeldOut:
@@ -517,7 +521,7 @@ def use_fitted(
     model: Any,
     X: MatrixLike,
     classes: np.ndarray,
-    response_method: str,
+    response_method: ResponseMethod,
     weight: np.ndarray | None = None,
     *,
     rows: np.ndarray,
