@@ -1,32 +1,30 @@
 """The public names and where they stand: the table of ``__init__.py`` for type checkers."""
 
-from skcalib import (
-    data as data,
-    datasets as datasets,
-    displays as displays,
-    error_intervals as error_intervals,
-    errors as errors,
-    estimators as estimators,
-    export as export,
-    grouping as grouping,
-    io as io,
-    kernels as kernels,
-    links as links,
-    monitoring as monitoring,
-    proper as proper,
-    recalibration as recalibration,
-    regression as regression,
-    report as report,
-    risk_models as risk_models,
-    scorers as scorers,
-    scores as scores,
-    significance as significance,
-    sketches as sketches,
-    smoothers as smoothers,
-    stats as stats,
-    testing as testing,
-    theory as theory,
-)
+import skcalib.data
+import skcalib.displays
+import skcalib.error_intervals
+import skcalib.errors
+import skcalib.estimators
+import skcalib.export
+import skcalib.grouping
+import skcalib.io
+import skcalib.kernels
+import skcalib.links
+import skcalib.monitoring
+import skcalib.proper
+import skcalib.recalibration
+import skcalib.regression
+import skcalib.report
+import skcalib.risk_models
+import skcalib.scorers
+import skcalib.scores
+import skcalib.significance
+import skcalib.sketches
+import skcalib.smoothers
+import skcalib.stats
+import skcalib.testing
+import skcalib.theory
+from skcalib import datasets as datasets
 from skcalib.displays import (
     DecisionCurveDisplay as DecisionCurveDisplay,
     DecompositionDisplay as DecompositionDisplay,

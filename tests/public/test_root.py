@@ -63,7 +63,10 @@ def test_few_names_and_all_of_the_stub_are_read():
         for alias in node.names
     }
     table = {(f"skcalib.{module}", name) for name, module in skcalib._HOME.items()}
-    assert typed == table | {("skcalib", module) for module in skcalib._SUBMODULES}
+    assert typed == table | {("skcalib", "datasets")}
+    imported = (node for node in ast.parse(stub).body if isinstance(node, ast.Import))
+    modules = [alias.name for node in imported for alias in node.names]
+    assert sorted([*modules, "skcalib.datasets"]) == [f"skcalib.{m}" for m in skcalib._SUBMODULES]
 
 
 def test_importing_the_package_imports_no_module_of_it_and_not_matplotlib():
