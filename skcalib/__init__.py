@@ -5,6 +5,7 @@ blocks are public in submodules: scores, smoothers, kernels, data.notions and li
 imported when one of its names is accessed.
 """
 
+import sys
 from importlib import import_module
 
 __version__ = "0.2.0"
@@ -186,10 +187,7 @@ GUESSES = {
 
 
 def __getattr__(name):
-    """Import the requested name; for those known from elsewhere, say what to use.
-
-    That is an `ImportError`: of an `AttributeError`, ``from skcalib import name`` drops the words.
-    """
+    """Import the requested name; for those known from elsewhere, say what to use."""
     if name in _HOME:
         globals()[name] = getattr(import_module(f"skcalib.{_HOME[name]}"), name)
         return globals()[name]
@@ -198,13 +196,23 @@ def __getattr__(name):
     message = f"module {__name__!r} has no attribute {name!r}"
     if name.startswith("_"):
         raise AttributeError(message)
+    place = _place_of(name)
+    if place is None:
+        suggestions = import_module("skcalib._util.suggestions")
+        raise AttributeError(f"{message}.{suggestions.did_you_mean(name, [*_HOME, *_SUBMODULES])}")
+    # The import system asks whether there is a name, and drops the words of an AttributeError.
+    imported = sys._getframe(1).f_code.co_name == "_handle_fromlist"
+    raise (ImportError if imported else AttributeError)(f"{message}: use {place}")
+
+
+def _place_of(name):
+    """What to use for a name that is known from elsewhere, or stands in a package; or None."""
     if name in GUESSES:
-        raise ImportError(f"{message}: use {GUESSES[name]}")
+        return GUESSES[name]
     for module in _BLOCKS:
         if name in import_module(f"skcalib.{module}").__all__:
-            raise ImportError(f"{message}: use skcalib.{module}.{name}")
-    meant = import_module("skcalib._util.suggestions").did_you_mean(name, [*_HOME, *_SUBMODULES])
-    raise AttributeError(f"{message}.{meant}")
+            return f"skcalib.{module}.{name}"
+    return None
 
 
 def __dir__():

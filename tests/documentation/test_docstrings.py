@@ -27,7 +27,7 @@ def exists(name, beside):
         path = f"{home}.{name}" if home else name
         try:
             attrgetter(path.removeprefix("skcalib."))(skcalib)
-        except (AttributeError, ImportError):
+        except AttributeError:
             continue
         return True
     return False

@@ -35,7 +35,7 @@ def test_the_message():
 @pytest.mark.parametrize("name", GUESSES)
 def test_the_advice_works(name):
     """Also where the name is imported: of an AttributeError Python would drop the words."""
-    assert name not in dir(skcalib)
+    assert not hasattr(skcalib, name) and name not in dir(skcalib)
     words = f"module 'skcalib' has no attribute {name!r}: use {GUESSES[name]}"
     with pytest.raises(ImportError, match=whole(words)):
         exec(f"from skcalib import {name}", {})
@@ -49,8 +49,10 @@ def test_the_advice_works(name):
 
 def test_building_blocks_are_named_with_their_module():
     for name, module in (("Brier", "scores"), ("TopLabel", "data.notions"), ("Region", "grouping")):
-        with pytest.raises(ImportError, match=f"use skcalib.{module}.{name}$"):
+        with pytest.raises(AttributeError, match=f"use skcalib.{module}.{name}$"):
             getattr(skcalib, name)
+        with pytest.raises(ImportError, match=f"use skcalib.{module}.{name}$"):
+            exec(f"from skcalib import {name}", {})
 
 
 def test_few_names_and_all_of_the_stub_are_read():
