@@ -120,7 +120,8 @@ ADDITIONS = (
             (
                 "tests/public_functions.py",
                 r"^    yield from _recipes\(s.smooth_calibration_error",
-                "    yield from _recipes(s.errors.cumulative_range_error, {}, classwise, one_row=True)",
+                "    yield from _recipes(s.errors.cumulative_range_error, {}, classwise, "
+                "one_row=True)",
             ),
         ),
         (
