@@ -51,8 +51,13 @@ ALL = [sk.proper_calibration_error, sk.refinement_loss, sk.sharpness, sk.score_d
 def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass):
     """Exactly, with the same smoother and method="risk", or with averaged maps."""
     weight = np.random.default_rng(0).uniform(0.2, 2, len(multiclass[0]))
-    for given in (None, weight):
-        arguments = {"loss": loss, "notion": notion, "smoother": smoother, "sample_weight": given}
+    for sample_weight in (None, weight):
+        arguments = {
+            "loss": loss,
+            "notion": notion,
+            "smoother": smoother,
+            "sample_weight": sample_weight,
+        }
         calibration = sk.proper_calibration_error(*multiclass, **arguments)
         refinement = sk.refinement_loss(*multiclass, **arguments)
         terms = sk.score_decomposition(*multiclass, **arguments)
