@@ -111,7 +111,7 @@ def test_groups_that_only_clusters_explain_are_not_named():
     """A feature that is constant in a cluster: 10 data sets."""
     sets = [in_clusters(40, 200 + seed, alike=True) for seed in range(10)]
     assert sum(bool(named_of(X, y, proba, None)) for X, y, proba, _ in sets) >= 4
-    assert sum(bool(named_of(*samples)) for samples in sets) <= 1
+    assert sum(bool(named_of(X, y, proba, groups)) for X, y, proba, groups in sets) <= 1
     X, _, _, cluster = in_clusters(100, 5, alike=True)  # where a group differs, it is named
     rng = np.random.default_rng(0)
     X[:, 1] = rng.normal(size=len(X))

@@ -242,11 +242,11 @@ CLEAN = {
 def kinds(y, score, *, features=None, groups=None, gains=False, weight=None, **options):
     n_classes = np.shape(score)[1] if np.ndim(score) == 2 else 2
     problem = check_problem(y, score, None, weight, labels=range(n_classes), groups=groups)
-    shapes = None, None
+    line = gain = None
     if gains and n_classes == 2:
         solved = find_errors(problem, problem, 0.95)[1]
-        shapes = logistic_recalibration(problem, 0.95), gains_of(solved)
-    suspicions = find_suspicions(problem, features, *shapes, **options)
+        line, gain = logistic_recalibration(problem, 0.95), gains_of(solved)
+    suspicions = find_suspicions(problem, features, line, gain, **options)
     return [(suspicion.kind, *suspicion.names) for suspicion in suspicions]
 
 

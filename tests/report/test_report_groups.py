@@ -76,7 +76,7 @@ def test_the_gain_of_a_better_model_is_that_of_the_simulation():
     worlds = [make_grouping_problem(2000, link="step", random_state=seed) for seed in range(3)]
     samples = [(simulation.y, simulation.y_proba, simulation.X) for simulation in worlds]
     shown = report(*samples[2])
-    groupings = [*(find(*arrays)[0] for arrays in samples[:2]), shown.findings.grouping]
+    groupings = [*(find(y, p, X)[0] for y, p, X in samples[:2]), shown.findings.grouping]
     assert all(grouping.corrects and grouping.correction.low > 0 for grouping in groupings)
     gains = [grouping.correction for grouping in groupings]
     error = np.sqrt(sum(gain.standard_error**2 for gain in gains)) / 3

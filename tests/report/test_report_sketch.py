@@ -95,7 +95,7 @@ def test_held_out_losses_are_those_of_random_folds():
 def test_false_alarms_are_as_rare_as_those_of_the_samples():
     """60 calibrated data sets; the decisions of the two reports differ by their draws only."""
     sets = [tied(400, WORLDS[None], seed) for seed in range(60)]
-    pairs = [(of_sketch(sketch_of(*samples)), of_samples(*samples)) for samples in sets]
+    pairs = [(of_sketch(sketch_of(y, score)), of_samples(y, score)) for y, score in sets]
     alarms = np.array([[report.miscalibrated for report in pair] for pair in pairs])
     assert (alarms[:, 0] != alarms[:, 1]).sum() <= 3
     assert alarms[:, 0].sum() <= 9  # .05 and four standard errors
