@@ -26,8 +26,8 @@ INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)
 
 
-def error_interval(*limits, level=0.95, **notes):
-    return ErrorInterval(*limits, 0.0135, level, "method", "target", **notes)
+def error_interval(estimate, low, high, level=0.95, **notes):
+    return ErrorInterval(estimate, low, high, 0.0135, level, "method", "target", **notes)
 
 
 def test_error_interval():
@@ -88,7 +88,7 @@ def test_rare_and_excluded_events_that_did_not_occur_do_not_refute():
 
 
 def test_nonnegative_text():
-    for limits, words in (
+    for (estimate, low, high), words in (
         ((0.155, 0.125, 0.178), "0.155 [0.125, 0.178]"),
         ((0.004, -0.002, 0.010), "0.004 [0, 0.010]"),
         ((0.0, 0.0, 0.010), "0.000 [0, 0.010]"),
@@ -101,7 +101,7 @@ def test_nonnegative_text():
         ((-0.2, -INF, INF), "none detected"),
         ((INF, INF, INF), "inf"),
     ):
-        assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
+        assert nonnegative_text(MeanInterval(estimate, low, high, 0.01)) == words
 
 
 def test_class_text():
@@ -149,9 +149,9 @@ def test_estimates_of_a_column_have_the_same_decimals():
     assert [interval(mean, spread) for mean in column] == texts
     assert nonnegative(column[0], spread) == texts[0]
     assert common_spread(MeanInterval(1.0, 1.0, 1.0, 0.0)) is None
-    for limits, words in (
-        ((-0.0138, -0.0261, -0.0015, 0.006), "none detected (upper limit 0.0123)"),
-        ((-0.001, -0.02, 0.018, 0.01), "none detected (upper limit 0.019)"),
-        ((0.01, -0.01, 0.03, 0.01), "0.010 [0.000, 0.030]"),
+    for mean, words in (
+        (MeanInterval(-0.0138, -0.0261, -0.0015, 0.006), "none detected (upper limit 0.0123)"),
+        (MeanInterval(-0.001, -0.02, 0.018, 0.01), "none detected (upper limit 0.019)"),
+        (MeanInterval(0.01, -0.01, 0.03, 0.01), "0.010 [0.000, 0.030]"),
     ):
-        assert nonnegative(MeanInterval(*limits)) == words
+        assert nonnegative(mean) == words

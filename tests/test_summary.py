@@ -77,7 +77,8 @@ def test_likelihood_indices_of_r():
     0.4072464256; D of the recalibrated ones, as in CalibrationCurves, follows from the model
     chi-square 17.8708941771 of lrm.fit.
     """
-    summary = s.calibration_summary(*forty())
+    y, p = forty()
+    summary = s.calibration_summary(y, p)
     assert summary.unreliability == pytest.approx(-0.0354740711719, rel=1e-9)
     assert summary.unreliability_pvalue == pytest.approx(0.7478756362247, abs=0.05)  # drawn
     assert summary.discrimination == pytest.approx((17.8708941771 - 1) / 40, rel=1e-9)
@@ -206,7 +207,8 @@ def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
 
 
 def test_the_frame_and_the_table_have_a_row_per_quantity():
-    summary = s.calibration_summary(*patients())
+    y, p = patients()
+    summary = s.calibration_summary(y, p)
     frame = summary.to_frame()
     columns = "quantity estimate low high perfect explanation"
     assert list(frame.columns) == columns.split() and list(frame.index) == list(ROWS)
@@ -228,7 +230,8 @@ def test_the_frame_and_the_table_have_a_row_per_quantity():
 
 def test_an_error_below_zero_is_none_detected():
     for seed in range(20):
-        summary = s.calibration_summary(*patients(200, shift=0.0, seed=seed))
+        y, p = patients(200, shift=0.0, seed=seed)
+        summary = s.calibration_summary(y, p)
         if summary.brier_calibration_error.estimate < 0:
             assert "none detected" in str(summary) and summary.brier_calibration_error.high > 0
             return

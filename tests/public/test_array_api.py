@@ -50,11 +50,12 @@ def test_scores(score, asarray, multiclass):
 
 
 def test_features_of_samples_of_positive_weight(asarray, binary):
-    X, weight = np.random.default_rng(0).normal(size=(len(binary[0]), 2)), np.ones(len(binary[0]))
+    y, proba = binary
+    X, weight = np.random.default_rng(0).normal(size=(len(y), 2)), np.ones(len(y))
     weight[::5] = 0
     options = {"sample_weight": weight, "random_state": 0}
-    expected = differences_at_equal_scores(*binary, X, **options)
-    assert str(differences_at_equal_scores(*binary, asarray(X), **options)) == str(expected)
+    expected = differences_at_equal_scores(y, proba, X, **options)
+    assert str(differences_at_equal_scores(y, proba, asarray(X), **options)) == str(expected)
 
 
 def test_every_function(asarray):

@@ -367,12 +367,10 @@ def test_recalibrators_have_names(name, kind):
     several = skcalib.MultilabelRecalibrator(name).fit(PAIRS, np.column_stack([1 - Y, Y]))
     assert {type(recalibrator) for recalibrator in several.recalibrators_} == {kind}
     if name == "platt":
-        groups = [
+        by_name, by_kind = (
             skcalib.GroupRecalibrator(recalibrator).fit(PAIRS, Y) for recalibrator in (name, kind())
-        ]
-        np.testing.assert_array_equal(
-            *(recalibrator.predict_proba(PAIRS) for recalibrator in groups)
         )
+        np.testing.assert_array_equal(by_name.predict_proba(PAIRS), by_kind.predict_proba(PAIRS))
 
 
 def test_guessed_names_get_advice():

@@ -50,9 +50,30 @@ def records():
     half = np.where(np.arange(200) % 2, "first <b>half</b>", SCRIPT)
     X = np.random.default_rng(0).standard_normal((200, 2))
     interval = MeanInterval(0.12345678, 0.05, 0.2, 0.04)
-    counts, rates = (90, 80), (0.4, 0.5, 0.55, 0.4)
-    group = GroupDifference(SCRIPT, *counts, *rates, -0.1, -0.2, -0.01, 0.05, 0.03, 1e-4)
-    losses = (0.3, 0.2), (0.1, 0.0), (0.05, 0.0)
+    group = GroupDifference(
+        rule=SCRIPT,
+        n_samples=90,
+        n_tested=80,
+        share=0.4,
+        mean_score=0.5,
+        expected=0.55,
+        observed=0.4,
+        estimate=-0.1,
+        low=-0.2,
+        high=-0.01,
+        standard_error=0.05,
+        pvalue=0.03,
+        harm=1e-4,
+    )
+    selection = RecalibratorSelection(
+        names=(SCRIPT, "b"),
+        losses=(0.3, 0.2),
+        differences=(0.1, 0.0),
+        standard_errors=(0.05, 0.0),
+        best="b",
+        chosen="b",
+        gain=interval,
+    )
     evidence = Evidence(SCRIPT, "too_high", 0.1, 0.2, -0.05, 31)
     corp = s.corp_decomposition(y, p, notion="classwise")
     groups = s.calibration_by_group(y, p, half)
@@ -85,7 +106,7 @@ def records():
         (bins, len(bins.index)),
         (bins.rows, 200),
         (s.score_decomposition(y, p), 1),
-        (RecalibratorSelection((SCRIPT, "b"), *losses, "b", "b", interval), 2),
+        (selection, 2),
         (RecalibratorMixture((SCRIPT, "b"), (0.4, 0.6), (0.3, 0.2), interval, True), 2),
         (s.grouping.calibration_curve_equality_test(y, p, half), 1),
         (groups, 2),

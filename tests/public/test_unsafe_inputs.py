@@ -41,7 +41,7 @@ def test_more_quantile_bins_than_samples_are_as_many_as_samples():
     pvalues = [skcalib.hosmer_lemeshow_test(Y, P, n_bins=b).pvalue for b in (HUGE, len(Y))]
     assert pvalues[0] == pvalues[1]
     bins = [skcalib.HistogramBinning(n_bins=b).fit(P, Y).predict_proba(P) for b in (HUGE, len(Y))]
-    np.testing.assert_array_equal(*bins)
+    np.testing.assert_array_equal(bins[0], bins[1])
     cells = [QuantileBins(b).fit(P, P).n_cells_ for b in (HUGE, len(Y))]
     assert cells == [len(np.unique(P[:, 1]))] * 2
     estimators = [skcalib.GroupingLossEstimator(n_bins=b, random_state=0) for b in (HUGE, 1000)]
@@ -218,11 +218,11 @@ def test_a_refused_fit_leaves_the_earlier_one(recalibrator):
 
 def test_which_indices_are_different():
     right = skcalib.calibration_error(Y, P)
-    same = series(Y, ORDER + 500), series(P, ORDER + 500)
-    assert skcalib.calibration_error(*same) == right
-    assert skcalib.calibration_error(Y, same[1]) == right  # an array has no index
+    y, proba = series(Y, ORDER + 500), series(P, ORDER + 500)
+    assert skcalib.calibration_error(y, proba) == right
+    assert skcalib.calibration_error(Y, proba) == right  # an array has no index
     # The index 0 to n - 1 that pandas makes itself says nothing beside that of a test set.
-    assert skcalib.calibration_error(same[0], pd.DataFrame(P)) == right
+    assert skcalib.calibration_error(y, pd.DataFrame(P)) == right
     twice = ORDER.copy()
     twice[twice == 1] = 2  # rows drawn with replacement
     assert skcalib.calibration_error(series(Y, twice), pd.DataFrame(P)) == right
@@ -230,7 +230,7 @@ def test_which_indices_are_different():
         with pytest.raises(ValueError, match=r"^y_true and y_proba " + OTHER):
             skcalib.calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
     with pytest.raises(ValueError, match=OTHER):  # 1 to n is not the index that pandas makes
-        skcalib.calibration_error(series(Y, pd.RangeIndex(1, N + 1)), same[1])
+        skcalib.calibration_error(series(Y, pd.RangeIndex(1, N + 1)), proba)
 
 
 MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)
