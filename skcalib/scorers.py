@@ -429,7 +429,7 @@ def get_scorer(name: str) -> Scorer:
     Parameters
     ----------
     name : str
-        One of :func:`get_scorer_names`.
+        One of :func:`~skcalib.get_scorer_names`.
 
     Returns
     -------
@@ -465,7 +465,7 @@ def get_scorer(name: str) -> Scorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Names accepted by :func:`get_scorer`, sorted.
+    """Names accepted by :func:`~skcalib.get_scorer`, sorted.
 
     Returns
     -------
@@ -495,7 +495,7 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     Parameters
     ----------
     names : list of str
-        Names of :func:`get_scorer_names` or of ``sklearn.metrics.get_scorer_names``.
+        Names of :func:`~skcalib.get_scorer_names` or of ``sklearn.metrics.get_scorer_names``.
 
     Returns
     -------

@@ -76,11 +76,6 @@ def listed(file, name, before):
     return file, f'^    "{before}",$', f'    "{name}",'
 
 
-def at_root(name, before):
-    """The line of the root, in the stub, which is the table of its names."""
-    return "skcalib/__init__.pyi", f"^    {before} as {before},$", f"    {name} as {name},"
-
-
 def in_reference(name, before):
     """The line of documentation."""
     return "doc/api.rst", f"^   {re.escape(before)}$", f"   {name}"
@@ -88,7 +83,7 @@ def in_reference(name, before):
 
 def in_suites(name, facts):
     """The line of test, in the table that the suites run over, with facts of the display."""
-    line = f"    yield from _recipes(s.{name}.from_predictions, {facts})"
+    line = f"    yield from _recipes(s.displays.{name}.from_predictions, {facts})"
     return "tests/public_functions.py", r"^    small = ", line
 
 
@@ -121,12 +116,12 @@ ADDITIONS = (
                 'Quantity("cumulative_range", cumulative_range_error, subsampling, '
                 'label="Cumulative range", scorer="neg_cumulative_range_error", curve="range")',
             ),
-            at_root("cumulative_range_error", "ks_calibration_error"),
-            in_reference("cumulative_range_error", "ks_calibration_error"),
+            in_reference("errors.cumulative_range_error", "ks_calibration_error"),
             (
                 "tests/public_functions.py",
                 r"^    yield from _recipes\(s.smooth_calibration_error",
-                "    yield from _recipes(s.cumulative_range_error, {}, classwise, one_row=True)",
+                "    yield from _recipes(s.errors.cumulative_range_error, {}, classwise, "
+                "one_row=True)",
             ),
         ),
         (
@@ -145,8 +140,7 @@ ADDITIONS = (
             *exported(
                 "recalibration", "frequency_mixture", "FrequencyMixture", "TemperatureScaling"
             ),
-            at_root("FrequencyMixture", "TemperatureScaling"),
-            in_reference("FrequencyMixture", "LabelFrequency"),
+            in_reference("recalibration.FrequencyMixture", "recalibration.LabelFrequency"),
         ),
         (
             "tests/laws/test_recalibrator_laws.py",
@@ -164,8 +158,7 @@ ADDITIONS = (
             *exported(
                 "displays", "predictiveness", "PredictivenessDisplay", "RecalibrationDisplay"
             ),
-            at_root("PredictivenessDisplay", "RecalibrationDisplay"),
-            in_reference("PredictivenessDisplay", "RecalibrationDisplay"),
+            in_reference("displays.PredictivenessDisplay", "RecalibrationDisplay"),
             in_suites("PredictivenessDisplay", "binary=True, one_row=True"),
         ),
         (
@@ -217,7 +210,7 @@ ADDITIONS = (
         "skcalib/data/notions.py",
         (
             listed("skcalib/data/notions.py", "AtLeast", "Canonical"),
-            in_reference("notions.AtLeast", "notions.Canonical"),
+            in_reference("data.notions.AtLeast", "data.notions.Canonical"),
         ),
         ("tests/test_notions.py", "-k", "AtLeast"),
     ),

@@ -95,7 +95,7 @@ def make_tempered_simplex(
     elif n_classes == 2:
         truth |= {f"classwise_{name}": truth[name] for name in ("brier", "log")}
     elif n_classes <= 1000:
-        truth |= _classwise_truth(n_classes, label_temperature, score_temperature)
+        truth |= classwise_truth(n_classes, label_temperature, score_temperature)
     y = draw_codes(posterior.cumsum(axis=1), rng)
     return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
@@ -131,7 +131,7 @@ def _tempered_truth(label_temperature, score_temperature):
 
 
 @cache
-def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0):
+def classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0):
     """Integrals over the logit of S_k, averaged over the ratios w of the other classes."""
     # u_k ~ Beta(1, K - 1) is independent of w ~ Dirichlet. With temperatures a and b,
     # A = sum w^(1 / a) and B = sum w^(1 / ab): logit S_k = logit(u_k) / ab - log B and

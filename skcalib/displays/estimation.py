@@ -205,12 +205,12 @@ class EstimationDisplay(Display):
     ==========  ====================================================================================
     Name        Error
     ==========  ====================================================================================
-    "ece"       :func:`calibration_error` with 15 bins of equal width
+    "ece"       :func:`~skcalib.calibration_error` with 15 bins of equal width
     "debiased"  the same bins, l2, squared and debiased
-    "ks"        :func:`ks_calibration_error`
-    "proper"    :func:`proper_calibration_error`, Brier
-    "kernel"    :func:`kernel_calibration_error`, unbiased
-    "rbs"       :func:`root_brier_score`, an upper bound of the root of "proper"
+    "ks"        :func:`~skcalib.ks_calibration_error`
+    "proper"    :func:`~skcalib.proper_calibration_error`, Brier
+    "kernel"    :func:`~skcalib.kernel_calibration_error`, unbiased
+    "rbs"       :func:`~skcalib.root_brier_score`, an upper bound of the root of "proper"
     ==========  ====================================================================================
 
     All errors have the same notion. By default it is one score at a time: the probability of the
@@ -220,9 +220,9 @@ class EstimationDisplay(Display):
     negative. So the signed root of the mean square is drawn. The unit is that of a probability; for
     "kernel" it is that of the kernel.
 
-    For an l1 :func:`calibration_error` with any bins, two more curves follow from the folded normal
-    distribution (G22). With the share :math:`p_b` of bin b, its gap :math:`g_b` (mean label minus
-    mean score) and the variance :math:`v_b` of label minus score,
+    For an l1 :func:`~skcalib.calibration_error` with any bins, two more curves follow from the
+    folded normal distribution (G22). With the share :math:`p_b` of bin b, its gap :math:`g_b` (mean
+    label minus mean score) and the variance :math:`v_b` of label minus score,
 
     .. math:: E\,ECE_n \approx \sum_b p_b\, E\, |N(g_b, v_b / (n p_b))| .
 
@@ -323,7 +323,7 @@ class EstimationDisplay(Display):
             names in the legend.
         notion : str or Notion, default="auto"
             Notion of the errors that are named by strings, with the names of
-            :func:`calibration_error`; a function has its own.
+            :func:`~skcalib.calibration_error`; a function has its own.
         sample_sizes : list of int, default=None
             Sizes of the subsamples, at most the number of samples; by default nine between about
             100 and all, evenly spaced on a log scale.

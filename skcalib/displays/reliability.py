@@ -518,8 +518,8 @@ class ReliabilityDisplay(Display):
             The curve. "auto" is "isotonic", and "uniform" with ``style="simple"``. Partition
             smoothers are drawn as bins, other smoothers as curves.
         n_bins : int, "auto", "cube_root" or array-like of edges, default=None
-            Bins for "quantile" and "uniform", as in :func:`calibration_error`; if None 10, or 5
-            with ``style="simple"``. Refused for other curves.
+            Bins for "quantile" and "uniform", as in :func:`~skcalib.calibration_error`; if None 10,
+            or 5 with ``style="simple"``. Refused for other curves.
         band : {"auto", "consistency", "confidence"} or None, default="auto"
             The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
             and "consistency" for other curves.

@@ -67,7 +67,8 @@ def calibration_error_interval(
       :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, where S is the covariance of the mean. The interval
       contains the values :math:`\theta = \|\mu\|^2` under which T is not rejected, by a gamma
       distribution with three cumulants.
-    - the same for "brier" and "log", which are :func:`proper_calibration_error` with its defaults.
+    - the same for "brier" and "log", which are :func:`~skcalib.proper_calibration_error` with its
+      defaults.
       T is the debiased squared length of Y - S on the directions of all maps, for "log" with the
       gain of the best map, and on what its residuals show. It is the interval of
       `CalibrationErrorEstimator`, whose notes describe the target.
@@ -81,7 +82,8 @@ def calibration_error_interval(
       :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
     - *jackknife*, over twenty random groups, for any other function, for ``method="direct"``, and,
       not valid, for "ici" and its quantiles with a smoother or all classes at once. For errors of
-      the library the lower limit is 0 unless :func:`consistency_test` rejects at half of 1 - level.
+      the library the lower limit is 0 unless :func:`~skcalib.significance.consistency_test` rejects
+      at half of 1 - level.
     - *exact limits* where fewer than 20 events (of either class) or wrong predictions are observed,
       or fewer than 40 and fewer than 20 are expected: binned and cumulative errors, "simplex",
       "brier", "log", "ici". They follow from Clopper and Pearson's limits of the mean of C.
@@ -96,12 +98,13 @@ def calibration_error_interval(
         "upper_bound" and "root_brier_score", and needs one event: not ``notion="classwise"``.
     metric : str or callable, default="brier"
         A name. "l1", "l2", "debiased_l2", "squared_l2" (debiased, without the root), "max" and
-        "ece" ("l1" with fifteen bins of equal width) are errors of :func:`calibration_error`.
-        "brier" and "log" are those of :func:`proper_calibration_error`. "ks", "simplex", "kernel",
-        "embedding", "upper_bound", "root_brier_score" and "ici" have functions of their own. The
-        function itself is also accepted, and so is a ``functools.partial`` of it. Any other
-        function ``metric(y_true, y_proba, **kwargs)`` must return a number; `sample_weight`,
-        `labels` and `pos_label` are passed to it if given.
+        "ece" ("l1" with fifteen bins of equal width) are errors of
+        :func:`~skcalib.calibration_error`. "brier" and "log" are those of
+        :func:`~skcalib.proper_calibration_error`. "ks", "simplex", "kernel", "embedding",
+        "upper_bound", "root_brier_score" and "ici" have functions of their own. The function itself
+        is also accepted, and so is a ``functools.partial`` of it. Any other function
+        ``metric(y_true, y_proba, **kwargs)`` must return a number; `sample_weight`, `labels` and
+        `pos_label` are passed to it if given.
     confidence_level : float, default=0.95
         Level of the two-sided interval.
     method : {"auto", "delta", "jackknife", "subsampling", "bootstrap"}, default="auto"
@@ -136,8 +139,9 @@ def calibration_error_interval(
     ------
     ValueError
         For invalid input, ``method="delta"`` with an unknown function, too few samples for a method
-        that uses parts of the data, and "auto" and "delta" with :func:`kde_calibration_error`,
-        which has no such interval. Also where the metric raises it.
+        that uses parts of the data, and "auto" and "delta" with
+        :func:`~skcalib.errors.kde_calibration_error`, which has no such interval. Also where the
+        metric raises it.
 
     See Also
     --------

@@ -260,11 +260,11 @@ def _interval_of_terms(smoothed, terms, score, notion, method, confidence_level)
         return replace(regret, low=min(max(regret.low, 0.0), high), high=high)
     direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
     centre = (estimate + direct) / 2 if method == "risk" else estimate
-    high = max(student.high, _upper(max(centre, 0.0), direct, student.high - estimate))
+    high = max(student.high, upper_limit(max(centre, 0.0), direct, student.high - estimate))
     return MeanInterval(estimate, max(student.low, 0.0), high, student.standard_error)
 
 
-def _upper(centre, direct, reach):
+def upper_limit(centre, direct, reach):
     """The error t with t - centre = reach sqrt(t / direct): its own spread, not the estimate's."""
     if not (direct > 0 and np.isfinite(reach)):
         return centre + reach

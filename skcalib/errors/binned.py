@@ -151,9 +151,9 @@ def calibration_error(
     with p = 1 ("l1"), 2 ("l2"), any other :math:`p \ge 1`, or the largest gap ("max"). It
     estimates the distance of :math:`E[Y|S_B]` from :math:`S_B = E[S|B]`, the forecast averaged in
     its bin. This distance is at most the true calibration error (TCE). The estimate is **biased
-    upward**, most for calibrated forecasts and many bins. :func:`ece_bias_bound` bounds the bias,
-    ``debiased=True`` removes it for squared errors, and :func:`proper_calibration_error` needs no
-    bins.
+    upward**, most for calibrated forecasts and many bins. :func:`~skcalib.theory.ece_bias_bound`
+    bounds the bias, ``debiased=True`` removes it for squared errors, and
+    :func:`~skcalib.proper_calibration_error` needs no bins.
 
     Parameters
     ----------
@@ -170,11 +170,11 @@ def calibration_error(
         that an ordered class is at most k (:class:`~skcalib.data.notions.Cumulative`). "canonical":
         the probability of the positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
-        "auto" is :func:`optimal_n_bins` of bins of equal mass, which minimises the bound of the
-        bias of F24, for both strategies. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24
-        without a constant. An array gives the edges, which increase from 0 to 1; `strategy` is then
-        not used. The number of bins of equal mass is at most the number of samples. More than 10^6
-        bins of equal width raise an error.
+        "auto" is :func:`~skcalib.optimal_n_bins` of bins of equal mass, which minimises the bound
+        of the bias of F24, for both strategies. "cube_root" is :math:`n^{1/3}`, rounded: the rate
+        of F24 without a constant. An array gives the edges, which increase from 0 to 1; `strategy`
+        is then not used. The number of bins of equal mass is at most the number of samples. More
+        than 10^6 bins of equal width raise an error.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass, cut midway between order statistics so that ties stay together, or of
         equal width.
@@ -295,7 +295,7 @@ def reliability_bins(
     Parameters
     ----------
     y_true, y_proba, notion, n_bins, strategy, sample_weight, labels, pos_label
-        As in :func:`calibration_error`.
+        As in :func:`~skcalib.calibration_error`.
     rows : bool, default=False
         Whether the field ``rows`` of the records has the bin of each sample, its gap and its share
         of the error: which samples make it.
@@ -309,7 +309,7 @@ def reliability_bins(
     Raises
     ------
     ValueError
-        As :func:`calibration_error`; for ``rows=True`` and a sketch, which has no samples.
+        As :func:`~skcalib.calibration_error`; for ``rows=True`` and a sketch, which has no samples.
 
     See Also
     --------
@@ -697,8 +697,8 @@ def simplex_calibration_error(
     :math:`\sum_b p_b\, d(\bar y_b, \bar s_b)`: the mean distance between the class frequencies and
     the mean forecast of each bin, where bins are cells of the simplex. It depends on every class,
     not only the predicted one. Most cells become empty as the number of classes grows: with many
-    cells it is far above zero for calibrated forecasts too. :func:`kernel_calibration_error` has
-    neither bins nor that bias.
+    cells it is far above zero for calibrated forecasts too.
+    :func:`~skcalib.kernel_calibration_error` has neither bins nor that bias.
 
     Parameters
     ----------

@@ -149,11 +149,11 @@ def corp_decomposition(
 
     **In sample.** The curve is evaluated on the labels that it was fitted to, so MCB and DSC are
     both too large, by the same optimism. Calibrated forecasts have an MCB above zero. For uniform
-    forecasts and Brier it is about :math:`0.55\, n^{-2/3}`. :func:`corp_test` compares MCB with
-    calibrated forecasts. :func:`score_decomposition` estimates the same terms (calibration,
-    sharpness, uncertainty) from calibrated scores that are fitted without the label of the sample.
-    Its calibration term may be negative. With ``smoother="isotonic"`` it is held-out CORP and is
-    biased downward. Its default has a small bias.
+    forecasts and Brier it is about :math:`0.55\, n^{-2/3}`. :func:`~skcalib.errors.corp_test`
+    compares MCB with calibrated forecasts. :func:`~skcalib.score_decomposition` estimates the same
+    terms (calibration, sharpness, uncertainty) from calibrated scores that are fitted without the
+    label of the sample. Its calibration term may be negative. With ``smoother="isotonic"`` it is
+    held-out CORP and is biased downward. Its default has a small bias.
 
     **Increasing.** If events are less likely for higher forecasts, the isotonic curve is flat: such
     forecasts have almost no DSC, although they are informative.
@@ -312,14 +312,14 @@ def corp_bands(
     regression is not consistent, and it failed at the lowest and highest forecasts (:ref:`corp`).
 
     Both are pointwise: the curve as a whole leaves a 95 % band with a probability above 5 %. For a
-    test of the whole curve use :func:`corp_test`.
+    test of the whole curve use :func:`~skcalib.errors.corp_test`.
 
     Parameters
     ----------
     band : {"consistency", "confidence"}, default="consistency"
         See above.
     notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
-        As in :func:`corp_decomposition`: which binary events have a curve.
+        As in :func:`~skcalib.corp_decomposition`: which binary events have a curve.
     confidence_level : float, default=0.95
         Level of each point.
     n_resamples : int, default=500
@@ -408,9 +408,9 @@ def corp_test(
 ) -> CalibrationTest:
     r"""Test whether the CORP miscalibration is larger than expected of calibrated forecasts.
 
-    The miscalibration MCB of :func:`corp_decomposition` is never negative, so it is above zero on
-    average even for calibrated forecasts. Labels are drawn from the forecasts B times, the curve is
-    refitted each time, and
+    The miscalibration MCB of :func:`~skcalib.corp_decomposition` is never negative, so it is above
+    zero on average even for calibrated forecasts. Labels are drawn from the forecasts B times, the
+    curve is refitted each time, and
 
     .. math::
 
@@ -425,7 +425,7 @@ def corp_test(
     Parameters
     ----------
     y_true, y_proba, loss, notion, sample_weight, labels, pos_label
-        As in :func:`corp_decomposition`; weights stay with their samples.
+        As in :func:`~skcalib.corp_decomposition`; weights stay with their samples.
     n_resamples : int, default=500
         Number of draws B. While no MCB of a draw is as large, B is doubled, up to eight times
         `n_resamples`; the p-value remains valid. The smallest one is 1 / (1 + B).
@@ -442,7 +442,7 @@ def corp_test(
     Raises
     ------
     ValueError
-        As :func:`corp_decomposition`.
+        As :func:`~skcalib.corp_decomposition`.
 
     See Also
     --------

@@ -72,13 +72,14 @@ def ks_calibration_error(
     :math:`\max_t |E[(E[Y|S] - S) 1\{S \le t\}]|`, which is at most the TCE: errors of alternating
     sign cancel. The estimate is biased upward. For calibrated forecasts the bias is nearly
     :math:`\sqrt{\pi / 2}\, \sqrt{E[S (1 - S)] / n}`, the mean of the largest distance of a Brownian
-    motion from zero. The test is :func:`cumulative_test`. For two classes the error depends on
-    which one is positive, because the sums begin at the lowest score of that class.
+    motion from zero. The test is :func:`~skcalib.significance.cumulative_test`. For two classes the
+    error depends on which one is positive, because the sums begin at the lowest score of that
+    class.
 
     Parameters
     ----------
     notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
-        As in :func:`calibration_error`.
+        As in :func:`~skcalib.calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"
         For ``notion="classwise"``: the mean over classes, their sum, or that of the *predicted*
         class; for "cumulative" the mean or the sum over thresholds. "predicted" is :math:`\sum_k
@@ -150,7 +151,7 @@ def cumulative_curve(
     Parameters
     ----------
     y_true, y_proba, notion, sample_weight, labels, pos_label
-        As in :func:`ks_calibration_error`.
+        As in :func:`~skcalib.ks_calibration_error`.
 
     Returns
     -------

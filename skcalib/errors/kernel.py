@@ -87,7 +87,7 @@ def kernel_calibration_error(
     and depend on the order by chance only. Problems of a notion have two columns, so binary errors
     are twice those of papers that use the residual of one column. The unit is that of the kernel.
     Values for different kernels or bandwidths cannot be compared, and a value alone is hard to
-    interpret. Use :func:`kernel_calibration_test` for its significance.
+    interpret. Use :func:`~skcalib.kernel_calibration_test` for its significance.
 
     Parameters
     ----------
@@ -547,18 +547,18 @@ def unconditional_mean_embedding_error(
     Parameters
     ----------
     y_true, y_proba
-        As in :func:`kernel_calibration_error`.
+        As in :func:`~skcalib.kernel_calibration_error`.
     locations : array-like of shape (n_locations,) or (n_locations, n_columns)
         Points of the simplex, with as many columns as the forecasts of the notion; shape
         (n_locations,) for two columns. They must not depend on `y_true`.
     location_labels : array-like of shape (n_locations,), default=None
         The class whose component is used at each location; for "canonical" only.
     kernel : None, {"laplacian", "gaussian"} or Kernel, default=None
-        As in :func:`kernel_calibration_error`.
+        As in :func:`~skcalib.kernel_calibration_error`.
     notion : {"canonical", "auto", "top_label"} or Notion, default="canonical"
         A notion with one problem.
     sample_weight, labels, pos_label
-        As in :func:`kernel_calibration_error`. Weights are averaging weights.
+        As in :func:`~skcalib.kernel_calibration_error`. Weights are averaging weights.
 
     Returns
     -------

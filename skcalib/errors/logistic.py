@@ -256,9 +256,9 @@ def integrated_calibration_index(
     "canonical", :math:`|\cdot|` is the total variation, half of the L1 distance.
 
     By default :math:`\hat C` is the average of recalibration maps with which
-    :func:`proper_calibration_error` estimates C (`ModelAverageScaling`). The maps are fitted to the
-    samples on which they are evaluated. With a smoother, each :math:`\hat C_i` is estimated without
-    the sample's own label.
+    :func:`~skcalib.proper_calibration_error` estimates C (`ModelAverageScaling`). The maps are
+    fitted to the samples on which they are evaluated. With a smoother, each :math:`\hat C_i` is
+    estimated without the sample's own label.
 
     The index is the method "direct" in the L1 norm. So it is never negative, and the noise of
     :math:`\hat C` biases it upward. Calibrated forecasts have a positive index, unless the identity
@@ -271,7 +271,7 @@ def integrated_calibration_index(
     quantile : float, default=None
         None for the mean; a number in [0, 1] for that (lower) quantile of the distances.
     smoother : None, str, Smoother or classifier, default=None
-        Estimates C, as in :func:`proper_calibration_error`; None for averaged maps.
+        Estimates C, as in :func:`~skcalib.proper_calibration_error`; None for averaged maps.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean or the quantile, and of the maps or the smoother.
 

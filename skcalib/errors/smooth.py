@@ -65,8 +65,8 @@ def smooth_calibration_error(
         The standard deviation :math:`\sigma` of the kernel, from .0001 to 1; None for the bandwidth
         that equals the error.
     notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
-        As in :func:`calibration_error`: by default the probability of the positive class for two
-        classes, the top label for more. For "classwise" each class has its own bandwidth.
+        As in :func:`~skcalib.calibration_error`: by default the probability of the positive class
+        for two classes, the top label for more. For "classwise" each class has its own bandwidth.
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
 
@@ -211,9 +211,9 @@ def kde_calibration_error(
     norm : {"l1", "l2"} or float, default="l1"
         The power p: 1, 2, or any finite number of at least 1.
     notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
-        As in :func:`calibration_error`: by default the probability of the positive class for two
-        classes, the top label for more. For "classwise" each class has its own bandwidth, and the
-        power p is averaged over classes before the root is taken.
+        As in :func:`~skcalib.calibration_error`: by default the probability of the positive class
+        for two classes, the top label for more. For "classwise" each class has its own bandwidth,
+        and the power p is averaged over classes before the root is taken.
     bandwidth : "scott" or float, default="scott"
         The standard deviation h of the kernel. "scott" is :math:`\hat\sigma (2 n)^{-1/5}`, with the
         standard deviation :math:`\hat\sigma` of the scores, and at most 1/3. A number must be in

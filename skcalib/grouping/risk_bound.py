@@ -121,7 +121,7 @@ def risk_terms(
         paths = [out_of_fold(predict, folds, len(curve))[0][None]]
 
     def losses(step, rows):
-        return score.loss(target[rows], _refined(curve[rows], step))
+        return score.loss(target[rows], moved_curve(curve[rows], step))
 
     mixing = Mixing(losses, paths, weight, problem.cluster)
     differences, slope, scale = np.zeros((3, len(curve)))
@@ -140,7 +140,7 @@ def _saved(before, after):
     return np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
 
 
-def _refined(curve, step):
+def moved_curve(curve, step):
     """Steps from the curve that stay in the simplex; no probability falls to less than a twentieth.
 
     Else the log loss of a single label could be infinite, and one sample near the border would hold
@@ -167,13 +167,13 @@ def _model_steps(model, features, forecast, target, curve, weight, train, test):
     """Steps from the curve to the predictions of a model, with the threads that it can feed."""
 
     def steps(rows):
-        return _refine(model, features, target, curve, weight, train, rows)[None]
+        return model_step(model, features, target, curve, weight, train, rows)[None]
 
     with threads_for(features):
         return steps_beside_score(forecast, curve, weight, steps, train, test)[0]
 
 
-def _refine(model, features, target, curve, weight, train, test):
+def model_step(model, features, target, curve, weight, train, test):
     """Steps from the curve to the predictions of the model at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
     # Boosting fails on a feature without any value, also in its early-stopping split.
@@ -296,7 +296,9 @@ def beside_score(
     """
     root = np.sqrt(weight)[:, None]
     # With pivots, functions that depend on others come last, and can be left out.
-    basis, triangle, _ = qr(root * _basis(forecast, curve, weight), mode="economic", pivoting=True)
+    basis, triangle, _ = qr(
+        root * functions_of_score(forecast, curve, weight), mode="economic", pivoting=True
+    )
     size = np.abs(np.diag(triangle))
     basis = basis[:, size > 1e-8 * size.max()]
     beside = values - (basis @ (basis.T @ (root * values))) / root
@@ -304,7 +306,8 @@ def beside_score(
     return np.where(size > _ROUNDING * least, beside, 0.0)
 
 
-def _basis(forecast, curve, weight):
+def functions_of_score(forecast, curve, weight):
+    """Functions (n, m) of the forecasts on which `beside_score` regresses."""
     n_samples, n_classes = forecast.shape
     n_used = int(np.clip(n_samples // _SAMPLES, 1, min(n_classes - 1, MOST_COMPONENTS)))
     parts = [functions_of_position(order_of(forecast), weight, intervals_for(n_samples))[0]]

@@ -226,9 +226,9 @@ def _alarm_of(record: dict[str, Any], log_statistic: float) -> Alarm:
 class CalibrationMonitor(StreamEstimator):
     r"""Alarms for a loss of calibration in a stream, and the calibration of its windows.
 
-    :class:`SequentialCalibrationTest` tests for miscalibration from the first sample on. This class
-    detects a change at an unknown time. With the likelihood ratios :math:`L_{a,t}` of the same
-    alternatives a, the Shiryaev-Roberts statistic
+    :class:`~skcalib.SequentialCalibrationTest` tests for miscalibration from the first sample on.
+    This class detects a change at an unknown time. With the likelihood ratios :math:`L_{a,t}` of
+    the same alternatives a, the Shiryaev-Roberts statistic
 
     .. math:: R_T = \sum_a \pi_a \sum_{s \le T} \prod_{t = s}^T L_{a,t}
 

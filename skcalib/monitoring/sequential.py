@@ -516,7 +516,7 @@ class SequentialCalibrationTest(StreamEstimator):
 
     @one_at_a_time
     def to_test(self) -> CalibrationTest:
-        r"""The e-value now as a record, for :func:`combine_tests` with those of other streams.
+        r"""The e-value now as a record, for `combine_tests` with those of other streams.
 
         Returns
         -------

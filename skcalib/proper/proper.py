@@ -548,7 +548,8 @@ def refinement_loss(
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label, n_jobs
         As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "direct", "cross"}, default="auto"
-        As in :func:`proper_calibration_error`; with a smoother "direct" is the same as "risk" here.
+        As in :func:`~skcalib.proper_calibration_error`; with a smoother "direct" is the same as
+        "risk" here.
 
     Returns
     -------
@@ -558,7 +559,7 @@ def refinement_loss(
     Raises
     ------
     ValueError
-        As :func:`proper_calibration_error`.
+        As :func:`~skcalib.proper_calibration_error`.
 
     See Also
     --------
@@ -618,12 +619,12 @@ def sharpness(
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, method, sample_weight, labels, pos_label, n_jobs
-        As in :func:`proper_calibration_error`; for refinement as in :func:`refinement_loss`. With
-        ``transform="simplex"``, `y_proba` is any real array of shape (n_samples, n_features), and
-        `labels` lists the classes in any order. `notion` must be "canonical", and `method` must be
-        "risk" or "auto", which means "risk" here. Without a `smoother`, ``DirichletKernel("risk",
-        refinement="loss")`` is used, because the entropy form is optimistic where a kernel
-        overfits, and more so in more dimensions.
+        As in :func:`~skcalib.proper_calibration_error`; for refinement as in
+        :func:`~skcalib.refinement_loss`. With ``transform="simplex"``, `y_proba` is any real array
+        of shape (n_samples, n_features), and `labels` lists the classes in any order. `notion` must
+        be "canonical", and `method` must be "risk" or "auto", which means "risk" here. Without a
+        `smoother`, ``DirichletKernel("risk", refinement="loss")`` is used, because the entropy form
+        is optimistic where a kernel overfits, and more so in more dimensions.
     transform : {None, "simplex"}, default=None
         None for probabilities; "simplex" for any representation.
 
@@ -636,7 +637,7 @@ def sharpness(
     Raises
     ------
     ValueError
-        As :func:`proper_calibration_error`.
+        As :func:`~skcalib.proper_calibration_error`.
 
     See Also
     --------
@@ -766,14 +767,15 @@ def score_decomposition(
 
     with :math:`C = E[Y|S]` (P24 eq. 4-5, G22). The estimates satisfy both identities exactly if the
     mean loss is finite. By default calibration is the average over recalibration maps that
-    :func:`proper_calibration_error` defines, and refinement the rest of the loss.
+    :func:`~skcalib.proper_calibration_error` defines, and refinement the rest of the loss.
 
     Parameters
     ----------
     y_true, y_proba, loss, notion, smoother, sample_weight, labels, pos_label, n_jobs
         As in :func:`~skcalib.proper_calibration_error`.
     method : {"auto", "risk", "cross"}, default="auto"
-        As in :func:`proper_calibration_error`. "direct" is not allowed: its terms do not add up.
+        As in :func:`~skcalib.proper_calibration_error`. "direct" is not allowed: its terms do not
+        add up.
 
     Returns
     -------
@@ -783,7 +785,7 @@ def score_decomposition(
     Raises
     ------
     ValueError
-        As :func:`proper_calibration_error`; for ``method="direct"``.
+        As :func:`~skcalib.proper_calibration_error`; for ``method="direct"``.
 
     See Also
     --------

@@ -182,9 +182,10 @@ def kernel_calibration_test_gaussian(
     Parameters
     ----------
     y_true, y_mean, y_var, forecast_bandwidth, target_bandwidth, block_size, sample_weight, n_jobs
-        As in :func:`kernel_calibration_error_gaussian`.
+        As in :func:`~skcalib.regression.kernel_calibration_error_gaussian`.
     statistic : {"auto", "unbiased", "linear", "block"}, default="auto"
-        The U-statistic of the error: see :func:`kernel_calibration_error_gaussian`.
+        The U-statistic of the error: see
+        :func:`~skcalib.regression.kernel_calibration_error_gaussian`.
     method : {"auto", "spectral", "multipliers", "bootstrap", "asymptotic"}, default="auto"
         Null distribution of the estimate, as in :func:`~skcalib.kernel_calibration_test`:
         "spectral" for "auto" and "unbiased", "asymptotic" for the others.

@@ -266,14 +266,14 @@ def calibration_summary(
     - *mean*: the mean forecast against the observed frequency, their ratio
       :math:`O/E = \sum y_i / \sum p_i`, and the calibration in the large;
     - *weak*: intercept a and slope b of :math:`\operatorname{logit} P(Y = 1 | p) = a + b
-      \operatorname{logit} p` (:func:`calibration_intercept_slope`), and the unreliability index U,
-      the gain in likelihood by this recalibration, with the p-value of a = 0 and b = 1
-      (:func:`logistic_calibration_test`);
+      \operatorname{logit} p` (:func:`~skcalib.calibration_intercept_slope`), and the unreliability
+      index U, the gain in likelihood by this recalibration, with the p-value of a = 0 and b = 1
+      (:func:`~skcalib.significance.logistic_calibration_test`);
     - *moderate*: mean (ICI), median (E50), 90th percentile (E90) and maximum (Emax) of the distance
-      :math:`|\hat C_i - p_i|` to a smooth calibration curve (:func:`integrated_calibration_index`),
-      and 100 times its mean square (ECI). Also the Brier calibration error
-      (:func:`proper_calibration_error`), the mean squared distance corrected for the optimism of
-      the fitted curve;
+      :math:`|\hat C_i - p_i|` to a smooth calibration curve
+      (:func:`~skcalib.integrated_calibration_index`), and 100 times its mean square (ECI). Also the
+      Brier calibration error (:func:`~skcalib.proper_calibration_error`), the mean squared distance
+      corrected for the optimism of the fitted curve;
     - *overall*: the discrimination index D and the quality index Q = D - U, the Brier score
       :math:`B = \overline{(p - y)^2}`, the scaled Brier score :math:`1 - B / (\bar y (1 - \bar
       y))`, also called index of prediction accuracy, the log loss, and the concordance, which is
@@ -282,7 +282,8 @@ def calibration_summary(
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
     Steyerberg [2]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
     Their curve is loess or a spline. Here it is the average of recalibration maps by which the
-    default of :func:`proper_calibration_error` estimates C, so ICI, E50, E90 and Emax differ.
+    default of :func:`~skcalib.proper_calibration_error` estimates C, so ICI, E50, E90 and Emax
+    differ.
 
     Parameters
     ----------
@@ -312,10 +313,10 @@ def calibration_summary(
     Intervals: exact (Clopper-Pearson at the effective size) for the observed frequency and O/E,
     given the forecasts; Student's with the sandwich covariance for intercept and slope; Student's
     for means of losses, or with fewer than 40 events those of a score test; by test inversion for
-    the Brier calibration error (:func:`calibration_error_interval`); by the delta method for
-    the scaled Brier score; DeLong's on the logit scale, and with few events Newcombe's too, for the
-    concordance. They refer to new samples from the same population, for the fixed model. Cost: at
-    most eight logistic regressions of fewer than twenty terms, and O(n log n) for sorting.
+    the Brier calibration error (:func:`~skcalib.calibration_error_interval`); by the delta method
+    for the scaled Brier score; DeLong's on the logit scale, and with few events Newcombe's too, for
+    the concordance. They refer to new samples from the same population, for the fixed model. Cost:
+    at most eight logistic regressions of fewer than twenty terms, and O(n log n) for sorting.
 
     References
     ----------

@@ -174,24 +174,24 @@ def hosmer_lemeshow_test(
     Where the expected counts of a bin are below one, as in the extreme bins of confident forecasts,
     the chi-square distribution is inaccurate: its level at .01 was up to .055
     (:ref:`binary_tests`). So labels are drawn by default also where some bin has fewer than 3
-    uncertain labels. :func:`cumulative_test` needs no bins.
+    uncertain labels. :func:`~skcalib.significance.cumulative_test` needs no bins.
 
     Parameters
     ----------
     y_true, y_proba
-        As in :func:`spiegelhalter_test`.
+        As in :func:`~skcalib.spiegelhalter_test`.
     n_bins : int, "auto" or "cube_root", default=10
-        Number of bins, as in :func:`calibration_error`; 10 for the deciles of the published test.
-        Ties are never split, so there may be fewer bins.
+        Number of bins, as in :func:`~skcalib.calibration_error`; 10 for the deciles of the
+        published test. Ties are never split, so there may be fewer bins.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass ("deciles of risk") or of equal width.
     ddof : int, default=0
         0 for held-out samples, the usual case; 2 for a logistic regression on its own training
         samples.
     n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
-        As in :func:`spiegelhalter_test`. With weights the numerator uses the deviation :math:`\sum
-        w (y - p)`. In the variance :math:`n_b` becomes :math:`\sum w^2`, and the mean forecast is
-        weighted by :math:`w^2`. Labels are only drawn for ``ddof=0``.
+        As in :func:`~skcalib.spiegelhalter_test`. With weights the numerator uses the deviation
+        :math:`\sum w (y - p)`. In the variance :math:`n_b` becomes :math:`\sum w^2`, and the mean
+        forecast is weighted by :math:`w^2`. Labels are only drawn for ``ddof=0``.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def hosmer_lemeshow_test(
     Raises
     ------
     ValueError
-        As :func:`spiegelhalter_test`; if g is not larger than `ddof`.
+        As :func:`~skcalib.spiegelhalter_test`; if g is not larger than `ddof`.
 
     See Also
     --------
@@ -295,11 +295,11 @@ def cumulative_test(
     Parameters
     ----------
     y_true, y_proba
-        As in :func:`spiegelhalter_test`.
+        As in :func:`~skcalib.spiegelhalter_test`.
     statistic : {"ks", "kuiper"}, default="ks"
         Largest absolute value, or range.
     n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
-        As in :func:`spiegelhalter_test`.
+        As in :func:`~skcalib.spiegelhalter_test`.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def cumulative_test(
     Raises
     ------
     ValueError
-        As :func:`spiegelhalter_test`.
+        As :func:`~skcalib.spiegelhalter_test`.
 
     See Also
     --------

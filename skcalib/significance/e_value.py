@@ -53,10 +53,10 @@ def calibration_e_value(
     .. math:: P(e \ge 1 / \alpha) \le \alpha
 
     for every number of samples, and ``min(1, 1 / e)`` is a p-value. The product of the e-values of
-    independent data is an e-value: see :func:`combine_tests`. In the terms of Shafer's testing by
-    betting, e is the return per unit staked of bets on the labels, at the odds of the forecasts. A
-    bet is a function f of the forecast with a value for each class. Here it has a prior
-    distribution :math:`\pi`, and
+    independent data is an e-value: see :func:`~skcalib.significance.combine_tests`. In the terms of
+    Shafer's testing by betting, e is the return per unit staked of bets on the labels, at the odds
+    of the forecasts. A bet is a function f of the forecast with a value for each class. Here it has
+    a prior distribution :math:`\pi`, and
 
     .. math::
 
@@ -70,12 +70,12 @@ def calibration_e_value(
     .. math:: f_k(p) = g_k(p) + \theta \log p_k , \qquad \operatorname{Cov}(g(p), g(p')) = c\,
         k(p, p')\, I ,
 
-    with the kernel of :func:`kernel_calibration_test`. The function g is restricted to the 24
-    directions about which the labels have the most Fisher information, or to fewer if n K exceeds
-    1.4 million. The parameter :math:`\theta` is a change of the temperature, scaled to have as much
-    information as the first direction. The prior is a mixture of two halves. In one c is 4 times
-    the squared standard error of the first direction, and in the other 30 times, but c k is at most
-    1000.
+    with the kernel of :func:`~skcalib.kernel_calibration_test`. The function g is restricted to the
+    24 directions about which the labels have the most Fisher information, or to fewer if n K
+    exceeds 1.4 million. The parameter :math:`\theta` is a change of the temperature, scaled to have
+    as much information as the first direction. The prior is a mixture of two halves. In one c is 4
+    times the squared standard error of the first direction, and in the other 30 times, but c k is
+    at most 1000.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ def calibration_e_value(
         Labels of any type; for notion ``Multilabel()`` an indicator matrix.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of each class. Forecasts must not depend on the labels
-        of other samples, as they may in a stream: see :class:`SequentialCalibrationTest`.
+        of other samples, as they may in a stream: see :class:`~skcalib.SequentialCalibrationTest`.
     kernel : Kernel, str or None, default=None
-        Covariance of the bets, as in :func:`kernel_calibration_error`.
+        Covariance of the bets, as in :func:`~skcalib.kernel_calibration_error`.
     notion : str or Notion, default="canonical"
         "canonical", "auto", "classwise", "top_label" or "cumulative". The e-values of several
         problems are averaged, which is an e-value for any dependence. The e-value of a label of
@@ -111,7 +111,7 @@ def calibration_e_value(
     Raises
     ------
     ValueError
-        For invalid input, as :func:`kernel_calibration_error`.
+        For invalid input, as :func:`~skcalib.kernel_calibration_error`.
 
     See Also
     --------
@@ -481,11 +481,12 @@ def combine_tests(
 
     Notes
     -----
-    The result is only as valid as the tests. The p-values of :func:`kernel_calibration_test` and
-    :func:`hosmer_lemeshow_test` are approximate, and the errors of these approximations add up in a
-    product of many tests. E-values of :func:`calibration_e_value` are exact for every number of
-    samples. Do not combine a test that was selected because of its result, such as the smallest
-    p-value of several.
+    The result is only as valid as the tests. The p-values of
+    :func:`~skcalib.kernel_calibration_test` and
+    :func:`~skcalib.hosmer_lemeshow_test` are approximate, and the errors of these approximations
+    add up in a product of many tests. E-values of :func:`~skcalib.significance.calibration_e_value`
+    are exact for every number of samples. Do not combine a test that was selected because of its
+    result, such as the smallest p-value of several.
 
     References
     ----------

@@ -80,11 +80,11 @@ def kernel_calibration_test(
     r"""Test of calibration by the kernel calibration error.
 
     The null hypothesis is E[Y|S] = S for all classes at once, or as defined by the notion. The
-    alternative is any kind of miscalibration. Large estimates of :func:`kernel_calibration_error`
-    are evidence against the null hypothesis. For more than 20,000 samples the default estimate is
-    that of random blocks. ``method`` of the result states it, and ``statistic="unbiased"`` uses all
-    pairs. The null distribution of the estimate is computed by one of these methods, each for the
-    statistics in parentheses:
+    alternative is any kind of miscalibration. Large estimates of
+    :func:`~skcalib.kernel_calibration_error` are evidence against the null hypothesis. For more
+    than 20,000 samples the default estimate is that of random blocks. ``method`` of the result
+    states it, and ``statistic="unbiased"`` uses all pairs. The null distribution of the estimate is
+    computed by one of these methods, each for the statistics in parentheses:
 
     ``"spectral"`` (unbiased; the default)
        :math:`(n - 1)\, SKCE \approx \frac1m \sum_{i \ne j} h_{ij} Z_i Z_j` with independent
@@ -102,9 +102,10 @@ def kernel_calibration_test(
        deviation has one degree of freedom less than there are blocks. The method needs many blocks,
        for example twenty.
     ``"bound"`` (unbiased, biased, linear; the default of "biased")
-       :func:`distribution_free_bound`: no approximation, but little power.
+       :func:`~skcalib.significance.distribution_free_bound`: no approximation, but little power.
     ``"embedding"`` (unbiased)
-       Linear time: n times :func:`unconditional_mean_embedding_error` is compared with the mixture
+       Linear time: n times :func:`~skcalib.errors.unconditional_mean_embedding_error` is compared
+       with the mixture
        :math:`\sum_l \lambda_l Z_l^2`. Its weights are the eigenvalues of the covariance of the
        means, which calibration determines from the forecasts.
 
@@ -123,7 +124,7 @@ def kernel_calibration_test(
 
     **Missing cells** of the labels of `Multilabel`. With the pairs :math:`P_l` of different samples
     whose label l is known in both, the unbiased estimate is that of
-    :func:`kernel_calibration_error`,
+    :func:`~skcalib.kernel_calibration_error`,
 
     .. math::
 
@@ -138,8 +139,9 @@ def kernel_calibration_test(
     Parameters
     ----------
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
-        As in :func:`kernel_calibration_error`. With "classwise" the test uses the mean of the
-        errors of all classes. There is one p-value, so no correction for multiple tests is needed.
+        As in :func:`~skcalib.kernel_calibration_error`. With "classwise" the test uses the mean of
+        the errors of all classes. There is one p-value, so no correction for multiple tests is
+        needed.
     statistic : {"auto", "unbiased", "biased", "linear", "block"}, default="auto"
         The U- or V-statistic that estimates the squared kernel calibration error. "auto" is
         "unbiased" for at most 20,000 samples and for the methods "multipliers", "bootstrap" and
@@ -179,7 +181,7 @@ def kernel_calibration_test(
     ------
     ValueError
         For fewer than 4 samples, for a method that does not match the statistic, and as in
-        :func:`kernel_calibration_error`.
+        :func:`~skcalib.kernel_calibration_error`.
 
     See Also
     --------
@@ -474,10 +476,10 @@ def distribution_free_bound(
     Parameters
     ----------
     y_true, y_proba, kernel, notion, labels, pos_label, n_jobs
-        As in :func:`kernel_calibration_error`.
+        As in :func:`~skcalib.kernel_calibration_error`.
     statistic : {"auto", "unbiased", "biased", "linear"}, default="auto"
-        The U- or V-statistic, as in :func:`kernel_calibration_error`: "auto" uses random blocks for
-        more than 20,000 samples.
+        The U- or V-statistic, as in :func:`~skcalib.kernel_calibration_error`: "auto" uses random
+        blocks for more than 20,000 samples.
     sample_weight : array-like of shape (n_samples,), default=None
         Samples of weight zero are dropped. All other weights must be equal, because no bound is
         known for unequal weights.

@@ -75,11 +75,11 @@ def logistic_calibration_test(
         "joint": intercept 0 and slope 1; "intercept": intercept 0, given that the slope is 1;
         "slope": slope 1, for any intercept.
     n_resamples, random_state, n_jobs
-        As in :func:`spiegelhalter_test`. For "slope" labels are drawn given the number of events:
-        their distribution then does not depend on the unknown intercept. Few labels are those that
-        are uncertain with the fitted intercept.
+        As in :func:`~skcalib.spiegelhalter_test`. For "slope" labels are drawn given the number of
+        events: their distribution then does not depend on the unknown intercept. Few labels are
+        those that are uncertain with the fitted intercept.
     sample_weight, labels, pos_label
-        As in :func:`spiegelhalter_test`.
+        As in :func:`~skcalib.spiegelhalter_test`.
 
     Returns
     -------

@@ -36,8 +36,8 @@ def summarize(
 ) -> Any:
     """The sketch of a data frame, with the sums computed where the data are.
 
-    The cells of :class:`ForecastSketch` are grouped and summed by the engine of the frame; only the
-    sums of occupied cells are fetched, and the distinct labels if `labels` is None.
+    The cells of :class:`~skcalib.ForecastSketch` are grouped and summed by the engine of the frame;
+    only the sums of occupied cells are fetched, and the distinct labels if `labels` is None.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def summarize(
     by : str or list of str, optional
         Name of the column, or of several columns, that define groups by text or finite numbers.
     notion : {"auto", "top_label", "classwise", "canonical", "cumulative"}, default="auto"
-        As in :class:`ForecastSketch`.
+        As in :class:`~skcalib.ForecastSketch`.
     labels : array-like of shape (n_classes,), optional
         The class of each column of `y_proba`; [negative, positive] for a single column. By default
         the sorted labels of the frame, which takes one more pass over that column.
     n_cells : int, default=65536
-        As in :class:`ForecastSketch`.
+        As in :class:`~skcalib.ForecastSketch`.
 
     Returns
     -------

@@ -103,11 +103,11 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     The notion is that of the sketch. Results differ a little from those for the samples:
     :ref:`sketch_accuracy` has the bound or the measured difference of each function.
 
-    Intervals, :func:`score_decomposition`, :func:`decision_regret` and :func:`corp_test` need a
-    sketch of one event. Other losses or a ``method`` of a proper error use maps that are fitted
-    out of fold: the samples of each cell are divided among five folds at random. A smoother,
-    resampling, ``reduce="predicted"`` and `n_resamples` of a test for two classes need the samples
-    and raise an error.
+    Intervals, :func:`~skcalib.score_decomposition`, :func:`~skcalib.decision_regret` and
+    :func:`~skcalib.errors.corp_test` need a sketch of one event. Other losses or a ``method`` of a
+    proper error use maps that are fitted out of fold: the samples of each cell are divided among
+    five folds at random. A smoother, resampling, ``reduce="predicted"`` and `n_resamples` of a test
+    for two classes need the samples and raise an error.
 
     A sketch stores the probability of the event only. A score that rounds to 1 is taken as 1, with
     an infinite log loss of any other label. Standard errors of the log loss are too small where

@@ -35,8 +35,9 @@ def optimal_n_bins(
 ) -> int:
     r"""Number of bins that minimises a bound on the error of the ECE (F24).
 
-    "bias" minimises the total bound of :func:`ece_bias_bound`, for held-out samples. For bins of
-    equal width that is :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}`, with its minimum over real B at
+    "bias" minimises the total bound of :func:`~skcalib.theory.ece_bias_bound`, for held-out
+    samples. For bins of equal width that is :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}`, with its
+    minimum over real B at
 
     .. math::
 

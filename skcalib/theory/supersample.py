@@ -149,9 +149,9 @@ def evaluate_supersample(
     A supersample is n pairs of rows, drawn without replacement from the data. A draw chooses one
     row of each pair at random (U), trains a clone of the classifier on these n rows, and evaluates
     it on all 2 n. The mean of :math:`|ECE(test) - ECE(train)|` over draws and supersamples
-    estimates the quantity that :func:`ece_generalization_bound` bounds. The supersamples are
-    independent only if the data are many times larger than 2 n. Otherwise they share rows, and
-    their variation is too small.
+    estimates the quantity that :func:`~skcalib.theory.ece_generalization_bound` bounds. The
+    supersamples are independent only if the data are many times larger than 2 n. Otherwise they
+    share rows, and their variation is too small.
 
     The ECE is that of F24: the probability of the positive class for two classes, the confidence of
     the top label for more, with the bins of each half.
@@ -172,8 +172,8 @@ def evaluate_supersample(
     n_pairs : int, default=None
         Pairs n of a supersample, the size of each training set; by default half of the data.
     n_bins : int, "auto" or "cube_root", default="auto"
-        Bins; "auto" is :func:`optimal_n_bins` of n for bins of equal mass, "cube_root" the cube
-        root of n, rounded. Limits as in :func:`calibration_error`.
+        Bins; "auto" is :func:`~skcalib.optimal_n_bins` of n for bins of equal mass, "cube_root" the
+        cube root of n, rounded. Limits as in :func:`~skcalib.calibration_error`.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass; equal width first, as in F24.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"

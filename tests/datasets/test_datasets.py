@@ -16,7 +16,7 @@ from skcalib.datasets import (
     make_tempered_simplex,
     make_widmann,
 )
-from skcalib.datasets.forecasts import CURVES, _classwise_truth
+from skcalib.datasets.forecasts import CURVES, classwise_truth
 from skcalib.scores import LogLoss
 
 MAKERS = [
@@ -38,28 +38,28 @@ def tempered(n, n_classes, label, score):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_shape_and_reproducibility(make):
-    data, same, other = (make(300, random_state=seed) for seed in (0, 0, 1))
-    n_classes = data.y_proba.shape[1]
-    assert data.y.shape == (300,) and data.posterior.shape == data.y_proba.shape
-    np.testing.assert_array_equal(np.unique(data.y), np.arange(n_classes))
-    for rows in (data.y_proba, data.posterior):
+    sample, same, another_seed = (make(300, random_state=seed) for seed in (0, 0, 1))
+    n_classes = sample.y_proba.shape[1]
+    assert sample.y.shape == (300,) and sample.posterior.shape == sample.y_proba.shape
+    np.testing.assert_array_equal(np.unique(sample.y), np.arange(n_classes))
+    for rows in (sample.y_proba, sample.posterior):
         assert rows.min() >= 0 and np.ptp(rows, axis=0).min() > 0.3
         np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(data.y_proba, same.y_proba)
-    np.testing.assert_array_equal(data.y, same.y)
-    assert not np.array_equal(data.y_proba, other.y_proba)
-    assert all(isinstance(value, float) for value in data.truth.values())
+    np.testing.assert_array_equal(sample.y_proba, same.y_proba)
+    np.testing.assert_array_equal(sample.y, same.y)
+    assert not np.array_equal(sample.y_proba, another_seed.y_proba)
+    assert all(isinstance(value, float) for value in sample.truth.values())
 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_labels_are_drawn_from_the_posterior(make, within_standard_errors):
     """The residual has mean zero, overall and against functions of the forecast."""
-    data = make(40_000, random_state=3)
-    residual = np.eye(data.y_proba.shape[1])[data.y] - data.posterior
+    sample = make(40_000, random_state=3)
+    residual = np.eye(sample.y_proba.shape[1])[sample.y] - sample.posterior
     for k in range(residual.shape[1]):
         within_standard_errors(residual[:, k], 0)
-        within_standard_errors(residual[:, k] * data.y_proba[:, k], 0)
-        within_standard_errors(residual[:, k] * (data.posterior[:, 0] >= 0.5), 0)
+        within_standard_errors(residual[:, k] * sample.y_proba[:, k], 0)
+        within_standard_errors(residual[:, k] * (sample.posterior[:, 0] >= 0.5), 0)
 
 
 @pytest.mark.parametrize(("label", "score"), [(0.9, 0.6), (0.9, 1.7), (1.0, 1.0), (0.5, 0.8)])
@@ -91,12 +91,12 @@ CLASSWISE = [(2, 0.9, 0.6), (3, 0.9, 0.6), (5, 0.9, 1.4), (10, 0.9, 0.3), (4, 0.
 @pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE)
 def test_classwise_truth_by_draws(n_classes, label, score, within_standard_errors):
     """Neighbours in the score of one class share E[Y_k|S_k]; no draw uses the quadrature."""
-    data = tempered(400_000, n_classes, label, score)
-    order = np.argsort(data.y_proba[:, 0])
-    s, p = data.y_proba[order, 0], data.posterior[order, 0]
+    sample = tempered(400_000, n_classes, label, score)
+    order = np.argsort(sample.y_proba[:, 0])
+    s, p = sample.y_proba[order, 0], sample.posterior[order, 0]
     # Products of independent gaps at nearly equal scores: their mean is E (E[Y_0|S_0] - S_0)^2.
-    for gap in (p - s, (data.y == 0)[order] - s):
-        within_standard_errors(gap[::2] * gap[1::2], data.truth["classwise_brier"])
+    for gap in (p - s, (sample.y == 0)[order] - s):
+        within_standard_errors(gap[::2] * gap[1::2], sample.truth["classwise_brier"])
     # The log loss is not a product. Means of 400 neighbours estimate E[Y_0|S_0]; their noise adds
     # half the variance times the curvature of the divergence, which is subtracted.
     group, score = p.reshape(-1, 400), s.reshape(-1, 400).mean(axis=1)
@@ -106,23 +106,23 @@ def test_classwise_truth_by_draws(n_classes, label, score, within_standard_error
     # Noise of the means, to first order, and of the draws of the score.
     slope = logit(mean) - logit(score)
     error = np.sqrt(np.mean(slope**2 * variance) / len(mean) + divergence.var() / len(s))
-    truth = data.truth["classwise_log"]
+    truth = sample.truth["classwise_log"]
     assert abs(estimate - truth) <= 4 * error + 0.002 * truth
 
 
 @pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE[1:])
 def test_standard_error_of_the_classwise_truth(n_classes, label, score):
     """Other quasi-random points: the relative error that the docstring states."""
-    truths = [_classwise_truth(n_classes, label, score, seed=seed) for seed in range(5)]
+    truths = [classwise_truth(n_classes, label, score, seed=seed) for seed in range(5)]
     values = [list(truth.values()) for truth in truths]
     assert (np.std(values, axis=0, ddof=1) / np.mean(values, axis=0)).max() < 2e-3
 
 
 def test_classwise_truth_of_two_classes_and_of_extreme_settings():
     """The general formula; finite without warnings; left out for more than 1000 classes."""
-    data = make_tempered_simplex(10, 2, random_state=0)
-    for name, value in _classwise_truth(2, 0.9, 0.6).items():
-        assert value == pytest.approx(data.truth[name], rel=1e-6)
+    sample = make_tempered_simplex(10, 2, random_state=0)
+    for name, value in classwise_truth(2, 0.9, 0.6).items():
+        assert value == pytest.approx(sample.truth[name], rel=1e-6)
     for label, score in product((0.01, 100), repeat=2):
         truth = tempered(10, 3, label, score).truth
         assert 0 < truth["classwise_brier"] < truth["classwise_log"] < 5
@@ -131,10 +131,10 @@ def test_classwise_truth_of_two_classes_and_of_extreme_settings():
 
 def test_the_forecast_is_a_function_of_the_posterior():
     """Temperature scaling is injective, so the calibrated scores are the posterior itself."""
-    data = make_tempered_simplex(500, 4, score_temperature=0.6, random_state=0)
-    rebuilt = data.posterior ** (1 / 0.6)
+    sample = make_tempered_simplex(500, 4, score_temperature=0.6, random_state=0)
+    rebuilt = sample.posterior ** (1 / 0.6)
     rebuilt /= rebuilt.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(data.y_proba, rebuilt, rtol=1e-9)
+    np.testing.assert_allclose(sample.y_proba, rebuilt, rtol=1e-9)
     calibrated = make_tempered_simplex(50, 4, score_temperature=1, random_state=0)
     np.testing.assert_allclose(calibrated.y_proba, calibrated.posterior, rtol=1e-12)
     names = ("brier", "log", "classwise_brier", "classwise_log")
@@ -156,17 +156,17 @@ def test_grouping_truth_by_quadrature(heterogeneity, kind):
 
 def test_grouping_truth_by_draws(within_standard_errors):
     """X has the stated covariance, S is calibrated, and Q differs from S as stated."""
-    data = make_grouping_problem(200_000, random_state=1)
-    np.testing.assert_allclose(np.cov(data.X.T), [[5.5, 4.5], [4.5, 5.5]], atol=0.1)
-    s = expit(data.X.sum(axis=1))
-    np.testing.assert_allclose(data.y_proba[:, 1], s, rtol=1e-12)
-    across = (data.X[:, 0] - data.X[:, 1]) / np.sqrt(2)
+    sample = make_grouping_problem(200_000, random_state=1)
+    np.testing.assert_allclose(np.cov(sample.X.T), [[5.5, 4.5], [4.5, 5.5]], atol=0.1)
+    s = expit(sample.X.sum(axis=1))
+    np.testing.assert_allclose(sample.y_proba[:, 1], s, rtol=1e-12)
+    across = (sample.X[:, 0] - sample.X[:, 1]) / np.sqrt(2)
     q = s + (2 * expit(across) - 1) * np.minimum(s, 1 - s)
-    np.testing.assert_allclose(data.posterior[:, 1], q, atol=1e-12)
-    check_draws(data, within_standard_errors)
-    data = make_grouping_problem(100, heterogeneity=0.0, random_state=0)
-    assert data.truth["grouping_brier"] == data.truth["grouping_log"] == 0
-    np.testing.assert_allclose(data.posterior, data.y_proba, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(sample.posterior[:, 1], q, atol=1e-12)
+    check_draws(sample, within_standard_errors)
+    sample = make_grouping_problem(100, heterogeneity=0.0, random_state=0)
+    assert sample.truth["grouping_brier"] == sample.truth["grouping_log"] == 0
+    np.testing.assert_allclose(sample.posterior, sample.y_proba, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("n_classes", [2, 10, 100])
@@ -176,14 +176,14 @@ def test_grouping_truth_by_draws(within_standard_errors):
 def test_truth_of_widmanns_grid(n_classes, concentration, mixture, model, within_standard_errors):
     """W19, appendix: closed forms of the paper, and means over draws of forecasts."""
     options = {"model": model, "concentration": concentration, "mixture": mixture}
-    data = make_widmann(4000, n_classes=n_classes, random_state=1, **options)
-    a, m, truth = concentration, n_classes, data.truth
+    sample = make_widmann(4000, n_classes=n_classes, random_state=1, **options)
+    a, m, truth = concentration, n_classes, sample.truth
     published = mixture * (m - 1) / m
     if model == "M3":
         log_ratio = (m - 1) * np.log(m - 1) - m * np.log(m)
         published = mixture * np.exp(a * log_ratio - betaln(a, (m - 1) * a)) / a
     assert truth["total_variation"] == pytest.approx(published, rel=1e-9)
-    difference = data.posterior - data.y_proba
+    difference = sample.posterior - sample.y_proba
     if mixture == 0:
         assert truth == {"total_variation": 0, "brier": 0} and np.all(difference == 0)
         return
@@ -204,40 +204,40 @@ def test_models_of_widmann_are_points_of_the_grid():
 def test_truth_of_logistic_scores(within_standard_errors):
     """F24's constants, and means over draws."""
     for b, tce, lipschitz in (((0.5, -1.5), 0.07444, 1.522), ((0.2, -1.9), 0.02346, 1.142)):
-        data = make_logistic_scores(200_000, *b, random_state=0)
-        assert data.truth["tce"] == pytest.approx(tce, abs=6e-6)
-        assert data.truth["lipschitz"] == pytest.approx(lipschitz, abs=6e-4)
-        gap = data.posterior - data.y_proba
-        within_standard_errors(np.abs(gap[:, 1]), data.truth["tce"])
-        within_standard_errors(gap[:, 1] ** 2, data.truth["brier"])
-        losses = LogLoss().divergence(data.posterior, data.y_proba)
-        within_standard_errors(losses, data.truth["log"])
+        sample = make_logistic_scores(200_000, *b, random_state=0)
+        assert sample.truth["tce"] == pytest.approx(tce, abs=6e-6)
+        assert sample.truth["lipschitz"] == pytest.approx(lipschitz, abs=6e-4)
+        gap = sample.posterior - sample.y_proba
+        within_standard_errors(np.abs(gap[:, 1]), sample.truth["tce"])
+        within_standard_errors(gap[:, 1] ** 2, sample.truth["brier"])
+        losses = LogLoss().divergence(sample.posterior, sample.y_proba)
+        within_standard_errors(losses, sample.truth["log"])
     calibrated = make_logistic_scores(100, 0, -2, random_state=0)
     np.testing.assert_allclose(calibrated.posterior, calibrated.y_proba)
     assert calibrated.truth["tce"] == 0 and calibrated.truth["lipschitz"] == pytest.approx(1)
 
 
-def check_draws(data, same_mean):
+def check_draws(sample, same_mean):
     """The truth, calibration and accuracy of a large draw."""
-    score, q = data.y_proba[:, 1], data.posterior[:, 1]
-    same_mean((q - score) ** 2, data.truth["grouping_brier"])
-    same_mean(LogLoss().divergence(data.posterior, data.y_proba), data.truth["grouping_log"])
-    same_mean((score > 0.5) == data.y, data.truth["accuracy"])
-    same_mean(data.y - q, 0)
+    score, q = sample.y_proba[:, 1], sample.posterior[:, 1]
+    same_mean((q - score) ** 2, sample.truth["grouping_brier"])
+    same_mean(LogLoss().divergence(sample.posterior, sample.y_proba), sample.truth["grouping_log"])
+    same_mean((score > 0.5) == sample.y, sample.truth["accuracy"])
+    same_mean(sample.y - q, 0)
     for low in np.arange(0, 1, 0.1):  # calibrated at every level
-        same_mean((data.y - score)[(score >= low) & (score < low + 0.1)], 0)
+        same_mean((sample.y - score)[(score >= low) & (score < low + 0.1)], 0)
 
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_grouping_curves(curve, within_standard_errors):
-    data = make_grouping_curves(200_000, curve=curve, random_state=0)
-    check_draws(data, within_standard_errors)
-    score, q = data.y_proba[:, 1], data.posterior[:, 1]
+    sample = make_grouping_curves(200_000, curve=curve, random_state=0)
+    check_draws(sample, within_standard_errors)
+    score, q = sample.y_proba[:, 1], sample.posterior[:, 1]
     wrong = (q - 0.5) * (score - 0.5) < 0
     assert wrong.any() == (curve in ("quadratic", "double"))
     best = np.maximum(q, 1 - q).mean()
-    assert (best > data.truth["accuracy"] + 0.02) == wrong.any()
-    assert data.y_proba.min() >= 0 and 0 <= q.min() <= q.max() <= 1
+    assert (best > sample.truth["accuracy"] + 0.02) == wrong.any()
+    assert sample.y_proba.min() >= 0 and 0 <= q.min() <= q.max() <= 1
 
 
 def test_grouping_curves_by_their_formulas():
@@ -273,12 +273,12 @@ def test_grouping_curves_by_their_formulas():
 @pytest.mark.parametrize("link", ["steep", "step"])
 def test_grouping_problem_of_optimal_accuracy(link, optimal, within_standard_errors):
     """Figures 11 and 12: with optimal accuracy Q and S are on the same side of 1/2."""
-    data = make_grouping_problem(
+    sample = make_grouping_problem(
         200_000, link=link, optimal_accuracy=optimal, logit_variance=10, random_state=0
     )
-    check_draws(data, within_standard_errors)
-    score, q = data.y_proba[:, 1], data.posterior[:, 1]
-    within_standard_errors(np.log(score / data.y_proba[:, 0]) ** 2, 10)
+    check_draws(sample, within_standard_errors)
+    score, q = sample.y_proba[:, 1], sample.posterior[:, 1]
+    within_standard_errors(np.log(score / sample.y_proba[:, 0]) ** 2, 10)
     assert ((q - 0.5) * (score - 0.5) < 0).any() != optimal
     if optimal:
         assert np.abs(q - score).max() <= 0.25

@@ -21,18 +21,18 @@ def test_the_factor_of_a_variance_around_a_mean():
 def test_clusters_of_one_sample_change_nothing_and_others_widen(metric):
     """The design effect of the mean loss is about 5 here."""
     sample = make_tempered_simplex(150, random_state=0)
-    own = np.random.default_rng(0).permutation(150)
+    single = np.random.default_rng(0).permutation(150)
     y, proba, cluster = clustered(40, 0)
 
-    def found(y, proba, groups):
+    def interval(y, proba, groups):
         extra = {"locations": [[0.3, 0.7], [0.6, 0.4]]} if metric == "embedding" else {}
         if metric == "max" or metric.endswith(("l1", "l2")):
             extra = {"n_bins": 8}  # by default there are fewer with clusters
         options = {"n_resamples": 39 if metric == "ici" else 100, "groups": groups, **extra}
         return calibration_error_interval(y, proba, metric=metric, **options)
 
-    assert found(sample.y, sample.y_proba, None) == found(sample.y, sample.y_proba, own)
-    plain, robust = (found(y, proba, groups) for groups in (None, cluster))
+    assert interval(sample.y, sample.y_proba, None) == interval(sample.y, sample.y_proba, single)
+    plain, robust = (interval(y, proba, groups) for groups in (None, cluster))
     if metric in ("brier", "log", "ici", "debiased_l2", "squared_l2", "kernel"):
         assert robust.estimate < plain.estimate  # without products within clusters
     elif metric != "simplex":  # of which there are fewer cells
@@ -51,10 +51,12 @@ def test_parts_are_of_whole_clusters(method):
         return np.mean(y_true)
 
     few, repeated = (
-        calibration_error_interval(*sample, metric=mean_label, method=method, **groups)
-        for sample, groups in (
-            ((y, proba), {}),
-            ((y[cluster], proba[cluster]), {"groups": cluster}),
+        calibration_error_interval(
+            y[rows], proba[rows], metric=mean_label, method=method, groups=groups
+        )
+        for rows, groups in (
+            (slice(None), None),
+            (cluster, cluster),
         )
     )
     assert repeated.standard_error == pytest.approx(few.standard_error)
@@ -88,12 +90,12 @@ def test_any_labels_of_clusters_in_any_order():
     y, proba, cluster = clustered(30, 3)
     names = np.array([f"patient {k}" for k in range(30)])[cluster]
     mixed = [("site", int(k)) if k % 2 else int(k) for k in cluster]
-    own = np.empty(len(mixed), dtype=object)
-    own[:] = mixed
+    mixed_array = np.empty(len(mixed), dtype=object)
+    mixed_array[:] = mixed
     rows = np.random.default_rng(0).permutation(len(y))
     intervals = [
         calibration_error_interval(y, proba, groups=groups)
-        for groups in (cluster, names, names.tolist(), pd.Series(names), own, cluster * 0.5)
+        for groups in (cluster, names, names.tolist(), pd.Series(names), mixed_array, cluster * 0.5)
     ]
     intervals.append(calibration_error_interval(y[rows], proba[rows], groups=names[rows]))
     for interval in intervals[1:]:
@@ -107,19 +109,19 @@ def test_samples_without_weight_do_not_count():
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     weight[cluster < 10] = 0
 
-    def found(metric, rows):
+    def interval(metric, rows):
         options = {"groups": cluster[rows], "sample_weight": weight[rows]}
         return calibration_error_interval(y[rows], proba[rows], metric=metric, **options)
 
     for metric in ("upper_bound", "brier", "l1", "kernel"):
-        assert found(metric, slice(None)) == found(metric, weight > 0)
+        assert interval(metric, slice(None)) == interval(metric, weight > 0)
 
 
 def test_few_clusters_warn_once_at_the_line_of_the_caller():
     y, proba, cluster = clustered(6, 5)
     with pytest.warns(UserWarning) as said:
         calibration_error_interval(y, proba, metric="upper_bound", groups=cluster)
-    assert [str(one.message) for one in said] == [
+    assert [str(warning.message) for warning in said] == [
         "groups has only 6 clusters: standard errors from so few are unreliable, and intervals are "
         "usually too short. Use at least ten, preferably forty."
     ]
@@ -176,7 +178,7 @@ def test_rates_and_ratios_cover():
         rate, plain = means.rate_interval(y, cluster=cluster), means.rate_interval(y)
         ratio = means.observed_expected_ratio(y, proba, cluster=cluster)
         truths = (rate, 0.5), (ratio, 1), (plain, 0.5)  # the rates by symmetry
-        held += [one.low <= truth <= one.high for one, truth in truths]
+        held += [interval.low <= truth <= interval.high for interval, truth in truths]
     assert held[2] < 0.65 * 400
     assert np.all((held[:2] >= 0.92 * 400) & (held[:2] <= 0.984 * 400))
 

@@ -80,8 +80,8 @@ OF_CLASSES += [("ici", {"n_resamples": 39}), ("squared_l2", {"n_bins": 5, "strat
 def test_intervals_of_sums_are_those_of_means_times_the_classes(metric, options):
     def interval(reduce):
         notion = {"notion": "classwise", "reduce": reduce} if metric == "squared_l2" else {}
-        given = {"notion": Classwise(reduce), **options, **notion}
-        return s.calibration_error_interval(*some_data(300), metric=metric, **given)
+        arguments = {"notion": Classwise(reduce), **options, **notion}
+        return s.calibration_error_interval(*some_data(300), metric=metric, **arguments)
 
     mean, total = interval("mean"), interval("sum")
     assert 0 < mean.low < mean.estimate < mean.high < 1
@@ -92,8 +92,8 @@ def test_intervals_of_sums_are_those_of_means_times_the_classes(metric, options)
         estimate = estimator.fit(*some_data(300)[::-1]).calibration_error_
         assert estimate == pytest.approx(total.estimate, rel=1e-9)
     if metric == "squared_l2":  # keywords reach the metric
-        given = {"norm": "l2", "squared": True, "debiased": True, "notion": "classwise"}
-        assert mean.estimate == s.calibration_error(*some_data(300), **given, **options)
+        metric_options = {"norm": "l2", "squared": True, "debiased": True, "notion": "classwise"}
+        assert mean.estimate == s.calibration_error(*some_data(300), **metric_options, **options)
 
 
 @pytest.mark.parametrize("method", ["jackknife", "subsampling"])
@@ -183,10 +183,14 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
     many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
     options = {"kernel": LaplacianKernel(0.5), "labels": range(3)}
-    estimates = [s.kernel_calibration_error(*one, statistic="unbiased", **options) for one in many]
+    estimates = [
+        s.kernel_calibration_error(y, proba, statistic="unbiased", **options) for y, proba in many
+    ]
     truth = 0.0 if temperature == 1 else np.mean(estimates)
-    every = [s.calibration_error_interval(*one, metric="kernel", **options) for one in many]
-    covered = np.mean([one.low <= truth <= one.high for one in every])
+    every = [
+        s.calibration_error_interval(y, proba, metric="kernel", **options) for y, proba in many
+    ]
+    covered = np.mean([interval.low <= truth <= interval.high for interval in every])
     assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
@@ -250,10 +254,10 @@ def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
     """Those of calibrated forecasts are conservative, and say so; the others next to normal."""
     interval = s.calibration_error_interval(*some_data(1000, temperature=1), metric="l1")
     assert interval.conservative and "standard errors" in interval.reason
-    data = make_widmann(5000, model="M3", random_state=0)
+    sample = make_widmann(5000, model="M3", random_state=0)
     for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
         options["n_resamples"] = 1000
-        interval = s.calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
+        interval = s.calibration_error_interval(sample.y, sample.y_proba, metric=metric, **options)
         assert interval.valid
         # The largest of a curve is never alone: its neighbours are within their noise.
         assert (
@@ -292,16 +296,16 @@ def test_the_delta_method_says_where_it_fails():
 @pytest.mark.parametrize("method", ["bootstrap", "jackknife", "subsampling"])
 def test_biased_metrics_are_told_by_their_parts(method):
     """The bootstrap is never valid and lies above the truth."""
-    sample = some_data(1000, temperature=1)
+    y, proba = some_data(1000, temperature=1)
     options = {"method": method, "n_resamples": 200}
-    biased = s.calibration_error_interval(*sample, metric="l1", n_bins=15, **options)
+    biased = s.calibration_error_interval(y, proba, metric="l1", n_bins=15, **options)
     why = "repeat" if method == "bootstrap" else r"biased by about \d"
     assert not biased.valid and re.search(why, biased.reason)
     if method == "bootstrap":
         assert biased.low > 0
         return
-    fine = s.calibration_error_interval(*sample, metric="root_brier_score", **options)
-    exact = s.calibration_error_interval(*sample, metric="root_brier_score")
+    fine = s.calibration_error_interval(y, proba, metric="root_brier_score", **options)
+    exact = s.calibration_error_interval(y, proba, metric="root_brier_score")
     assert fine.valid and not fine.reason
     assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
 
@@ -346,13 +350,13 @@ def test_the_upper_limit_of_the_held_out_risk_is_centred_at_the_mean_with_direct
 
 def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     """A small bandwidth makes "risk" very negative, and both of Student's limits with it."""
-    sample = some_data(300, temperature=1, n_classes=2)
+    y, proba = some_data(300, temperature=1, n_classes=2)
     smoother = DirichletKernel(0.003, refinement="loss")
     for method in ("risk", "cross"):
         metric = partial(s.proper_calibration_error, method=method, smoother=smoother)
-        interval = s.calibration_error_interval(*sample, metric=metric)
+        interval = s.calibration_error_interval(y, proba, metric=metric)
         assert interval.low == 0 < interval.high and interval.conservative
-    delta = s.calibration_error_interval(*sample, metric=metric, method="delta")
+    delta = s.calibration_error_interval(y, proba, metric=metric, method="delta")
     assert delta.estimate == interval.estimate
 
 
@@ -405,7 +409,7 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric,
     options = {**arguments(metric), "metric": metric, "labels": [0, 1, 2]}
     whole, part = (
         s.calibration_error_interval(
-            *(one[rows] for one in (y, proba)),
+            *(array[rows] for array in (y, proba)),
             sample_weight=w[rows],
             groups=np.arange(120)[rows] // 5 if clusters else None,
             **options,
@@ -426,20 +430,21 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric,
     ],
 )
 def test_distances_over_the_simplex(distance, method):
-    sample, options = some_data(400), {"distance": distance, "n_resamples": 60}
-    interval = s.calibration_error_interval(*sample, metric="simplex", **options)
-    assert interval.estimate == s.errors.simplex_calibration_error(*sample, distance=distance)
+    y, proba = some_data(400)
+    options = {"distance": distance, "n_resamples": 60}
+    interval = s.calibration_error_interval(y, proba, metric="simplex", **options)
+    assert interval.estimate == s.errors.simplex_calibration_error(y, proba, distance=distance)
     assert interval.low <= interval.estimate and interval.low < interval.high
     assert interval.method == method
 
 
 def test_statistics_of_the_kernel_error():
-    sample, metric = some_data(300), {"metric": "kernel"}
-    unbiased = s.calibration_error_interval(*sample, **metric)
-    interval = s.calibration_error_interval(*sample, **metric, statistic="biased")
+    y, proba = some_data(300)
+    unbiased = s.calibration_error_interval(y, proba, metric="kernel")
+    interval = s.calibration_error_interval(y, proba, metric="kernel", statistic="biased")
     assert (interval.low, interval.high) == (unbiased.low, unbiased.high)
     for options in ({"statistic": "linear"}, {"statistic": "block", "block_size": 10}):
-        interval = s.calibration_error_interval(*sample, **metric, **options)
+        interval = s.calibration_error_interval(y, proba, metric="kernel", **options)
         assert interval.method == "delta method" and interval.high > unbiased.low
 
 
@@ -556,23 +561,23 @@ def test_coverage_of_the_distance(world, quantile, n_sets):
     grid = (np.arange(100_000) + 0.5) / 100_000
     distance = np.abs(CURVES[world](grid) - grid)
     truth = distance.mean() if quantile is None else np.quantile(distance, quantile)
-    options, found = {"quantile": quantile, "labels": [0, 1]}, []
+    options, intervals = {"quantile": quantile, "labels": [0, 1]}, []
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         p = rng.uniform(size=500)
         y = (rng.uniform(size=500) < CURVES[world](p)).astype(int)
-        one = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
-        assert one.estimate == s.integrated_calibration_index(y, p, **options)
-        assert one.conservative and one.valid
-        assert one.method == ("simultaneous limits" if quantile else "test inversion")
-        found.append(one)
-    held = np.mean([one.low <= truth <= one.high for one in found])
+        interval = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
+        assert interval.estimate == s.integrated_calibration_index(y, p, **options)
+        assert interval.conservative and interval.valid
+        assert interval.method == ("simultaneous limits" if quantile else "test inversion")
+        intervals.append(interval)
+    held = np.mean([interval.low <= truth <= interval.high for interval in intervals])
     assert held >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_sets)
-    positive = np.mean([one.low > 0 for one in found])
+    positive = np.mean([interval.low > 0 for interval in intervals])
     assert positive > 0.5 or quantile or world == "nearly calibrated"
     p[:20] = y[:20]  # some are certain and right
-    found = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
-    assert found.method == one.method and found.high < 0.5
+    with_certain = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
+    assert with_certain.method == interval.method and with_certain.high < 0.5
 
 
 @pytest.mark.parametrize("options", [{"smoother": "isotonic"}, {"notion": "canonical"}])

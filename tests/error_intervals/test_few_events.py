@@ -112,10 +112,10 @@ def test_marked_labels_are_shifted_to_a_mean():
         assert moved[np.arange(50), label].mean() == pytest.approx(rate)
         np.testing.assert_allclose(moved.sum(axis=1), 1)
     assert mark.least(Brier(), mark.means[0]) == 0
-    given = np.tile([0.95, 0.05], (20, 1)), np.ones(20, dtype=int)
+    forecasts, classes = np.tile([0.95, 0.05], (20, 1)), np.ones(20, dtype=int)
     for hits, fewest in ((0, 0), (1, 5), (3, 7.5), (19, 5)):  # of 100 in 20 rows, where 5 are due
-        one = MarkedLabel(*given, np.arange(20) < hits, np.full(20, 0.05), 100.0)
-        assert one.fewest == pytest.approx(fewest)
+        marked = MarkedLabel(forecasts, classes, np.arange(20) < hits, np.full(20, 0.05), 100.0)
+        assert marked.fewest == pytest.approx(fewest)
     label[1:] = (label[1:] + 1) % 3
     low, _ = rarest_label(forecast, label, np.ones(50))[0].rates(0.95)
     assert low == pytest.approx(1 - 0.975 ** (1 / 50))

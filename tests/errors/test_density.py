@@ -66,9 +66,9 @@ def test_by_loops(notion, power, weighted, binary, multiclass):
     means, close = [], []
     for event, score in problems_of(y, proba, notion):
         h = scott(score, weight)
-        arguments = event, score, power, h, weight
-        means.append(on_a_grid(*arguments, n_steps_of(score, h)))
-        close.append(exactly(*arguments))
+        arguments = {"event": event, "score": score, "power": power, "h": h, "weight": weight}
+        means.append(on_a_grid(**arguments, n_steps=n_steps_of(score, h)))
+        close.append(exactly(**arguments))
     options = {"notion": notion, "norm": power, "labels": range(proba.shape[1])}
     error = kde_calibration_error(y, proba, sample_weight=weight if weighted else None, **options)
     assert error == pytest.approx(np.mean(means) ** (1 / power), rel=1e-10) and type(error) is float
@@ -85,11 +85,12 @@ def test_given_bandwidths_by_loops(h):
     rng = np.random.default_rng(0)
     for score in (rng.beta(0.3, 0.3, 50), 0.4 + 0.01 * rng.random(50), np.r_[0.0, rng.random(9)]):
         y = rng.random(len(score)) < score**2
-        arguments = y, score, 1, h, np.ones(len(score))
+        arguments = {"event": y, "score": score, "power": 1, "h": h, "weight": np.ones(len(score))}
         error = kde_calibration_error(y, score, bandwidth=h)
         if n_steps_of(score, h) < 5000:
-            assert error == pytest.approx(on_a_grid(*arguments, n_steps_of(score, h)), rel=1e-10)
-        assert error == pytest.approx(exactly(*arguments), rel=2e-3)
+            on_grid = on_a_grid(**arguments, n_steps=n_steps_of(score, h))
+            assert error == pytest.approx(on_grid, rel=1e-10)
+        assert error == pytest.approx(exactly(**arguments), rel=2e-3)
 
 
 def test_smoothing_moves_few_distinct_scores():
@@ -126,6 +127,7 @@ def test_equal_scores(norm):
 
 
 def test_its_only_interval_is_a_bootstrap_that_is_not_valid(binary):
+    y, proba = binary
     options = {"method": "bootstrap", "n_resamples": 20, "norm": "l2"}
-    bootstrap = calibration_error_interval(*binary, metric=kde_calibration_error, **options)
+    bootstrap = calibration_error_interval(y, proba, metric=kde_calibration_error, **options)
     assert not bootstrap.valid

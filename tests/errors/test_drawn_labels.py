@@ -11,7 +11,7 @@ from skcalib import calibration_error_interval as interval
 from skcalib import kernel_calibration_test as kernel_test
 from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
 from skcalib.data.problem import Problem
-from skcalib.errors import kernel as _errors
+from skcalib.errors import kernel as kernel_module
 from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
 from skcalib.errors.kernel import Embedding, ResidualKernel, estimate
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
@@ -65,10 +65,10 @@ def test_draws_have_the_law_of_all_labels(
 ):
     """P(T* >= T) by enumeration, for three observations: within four standard errors."""
     if special == "random blocks":
-        monkeypatch.setattr(_errors, "MANY", 5)
-        monkeypatch.setattr(_errors, "_FEWEST", 3)
+        monkeypatch.setattr(kernel_module, "MANY", 5)
+        monkeypatch.setattr(kernel_module, "_FEWEST", 3)
     if statistic == "block":  # strips of rows that begin and end within blocks
-        monkeypatch.setattr(_errors, "_SIDE", 2)
+        monkeypatch.setattr(kernel_module, "_SIDE", 2)
     monkeypatch.setattr("skcalib.errors.drawn_labels._WIDE", 3)  # of the columns of each, too
     rng, n_draws = np.random.RandomState(3), 4000
     problem = small_problem(n_columns, special, rng)

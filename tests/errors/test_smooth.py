@@ -44,8 +44,8 @@ RELPLOT = {
 def test_relplot(case):
     """Up to its ten steps of bisection and its grid of ten points per bandwidth."""
     curve, n_samples = case
-    rows = regular(n_samples, curve)
-    errors = [smooth_calibration_error(*rows, bandwidth=h) for h in (None, 0.02, 0.1)]
+    y, p = regular(n_samples, curve)
+    errors = [smooth_calibration_error(y, p, bandwidth=h) for h in (None, 0.02, 0.1)]
     np.testing.assert_allclose(errors, RELPLOT[case], rtol=0.012, atol=0.0015)
 
 
@@ -88,11 +88,11 @@ def test_hand_computed_errors():
 
 @pytest.mark.parametrize(("curve", "n_samples"), rotated(CURVES, [20, 500, 20_000], 2))
 def test_the_error_is_its_bandwidth(curve, n_samples):
-    rows = regular(n_samples, curve)
-    error = smooth_calibration_error(*rows)
-    assert smooth_calibration_error(*rows, bandwidth=error) == pytest.approx(error, rel=1e-5)
+    y, p = regular(n_samples, curve)
+    error = smooth_calibration_error(y, p)
+    assert smooth_calibration_error(y, p, bandwidth=error) == pytest.approx(error, rel=1e-5)
     bandwidths = np.geomspace(1e-4, 1, 15)
-    sizes = [smooth_calibration_error(*rows, bandwidth=h) for h in bandwidths]
+    sizes = [smooth_calibration_error(y, p, bandwidth=h) for h in bandwidths]
     assert np.all(np.diff(sizes) <= 1e-6)  # smoothing never increases the size
 
 
@@ -116,8 +116,8 @@ def test_continuity_and_a_sketch():
 
 def test_its_interval_is_a_jackknife():
     """Which is not valid where the bias is as large as the error."""
-    rows = regular(1000, "too extreme")
-    jackknife = calibration_error_interval(*rows, metric=smooth_calibration_error)
+    y, p = regular(1000, "too extreme")
+    jackknife = calibration_error_interval(y, p, metric=smooth_calibration_error)
     assert jackknife.method == "jackknife" and jackknife.low < jackknife.estimate < jackknife.high
     p = np.random.default_rng(4).random(300)
     y = (np.random.default_rng(5).random(300) < p).astype(int)

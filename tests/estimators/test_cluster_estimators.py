@@ -62,22 +62,24 @@ def test_weights_reach_an_estimator_in_a_pipeline_that_requests_them():
 def test_interval_is_that_of_the_function(loss):
     _, y, proba, cluster = in_clusters(40, 3)
     fitted = CalibrationErrorEstimator(loss=loss).fit(proba, y, groups=cluster)
-    found = calibration_error_interval(y, proba, metric=loss, groups=cluster)
-    assert fitted.confidence_interval_ == pytest.approx((found.low, found.high))
+    interval = calibration_error_interval(y, proba, metric=loss, groups=cluster)
+    assert fitted.confidence_interval_ == pytest.approx((interval.low, interval.high))
     plain = CalibrationErrorEstimator(loss=loss).fit(proba, y)
-    assert fitted.calibration_error_ == found.estimate < plain.calibration_error_
+    assert fitted.calibration_error_ == interval.estimate < plain.calibration_error_
     assert fitted.confidence_interval_[1] > plain.confidence_interval_[1]
 
 
 def test_clusters_of_one_sample_change_nothing():
     X, y, proba, _ = in_clusters(20, 4)
-    own = np.arange(len(y))
+    single = np.arange(len(y))
     for smoother in (None, "isotonic"):
         estimator = CalibrationErrorEstimator(smoother=smoother)
-        found = [estimator.fit(proba, y, groups=one).confidence_interval_ for one in (None, own)]
-        assert found[0] == found[1]
+        intervals = [
+            estimator.fit(proba, y, groups=groups).confidence_interval_ for groups in (None, single)
+        ]
+        assert intervals[0] == intervals[1]
     estimator = GroupingLossEstimator(n_permutations=9)
-    fits = (estimator.fit(X, y, y_proba=proba, groups=groups) for groups in (None, own))
+    fits = (estimator.fit(X, y, y_proba=proba, groups=groups) for groups in (None, single))
     few, same = ((fitted.grouping_loss_, fitted.pvalue_) for fitted in fits)
     assert few == same
 
@@ -91,7 +93,9 @@ def test_a_smoother_does_not_see_the_cluster_of_a_sample(smoother):
     rows = np.repeat(np.arange(150), 8)
     estimator = CalibrationErrorEstimator(smoother=smoother, method="risk")
     fits = (estimator.fit(proba[rows], y[rows], groups=groups) for groups in (rows, None))
-    (blind, error), (seeing, _) = ((one.calibration_error_, one.standard_error_) for one in fits)
+    (blind, error), (seeing, _) = (
+        (fitted.calibration_error_, fitted.standard_error_) for fitted in fits
+    )
     assert blind < 0.01 and seeing > blind + 0.01
     assert error == pytest.approx(estimator.fit(proba, y).standard_error_, rel=0.4)
 
@@ -126,7 +130,9 @@ def test_terms_of_repeated_samples_are_those_of_the_distinct_ones():
     rows = np.repeat(np.arange(60), 5)
 
     def terms(rows, cluster):
-        columns = [np.column_stack([1 - one, one])[rows] for one in (forecast, y, forecast**2)]
+        columns = [
+            np.column_stack([1 - share, share])[rows] for share in (forecast, y, forecast**2)
+        ]
         return partition_bound.partition_terms(
             Brier(), bins[rows], region[rows], *columns, np.ones(len(rows)), cluster
         )
@@ -166,12 +172,13 @@ def test_a_grouping_loss_is_found():
         return estimator.fit(X, y, y_proba=proba, regions=regions, groups=groups)
 
     for options in ({"method": "partition"}, {"method": "risk"}, {"regions": X[:, 1] > 0}):
-        found = fitted(**options)
-        assert found.pvalue_ <= 0.05 and found.grouping_loss_ > 0
-        assert found.confidence_interval_[0] < found.grouping_loss_ < found.confidence_interval_[1]
-    assert found.grouping_loss_ > 0.02
+        estimator = fitted(**options)
+        assert estimator.pvalue_ <= 0.05 and estimator.grouping_loss_ > 0
+        low, high = estimator.confidence_interval_
+        assert low < estimator.grouping_loss_ < high
+    assert estimator.grouping_loss_ > 0.02
     assert fitted(method="partition", swap=True).grouping_loss_ > 0
     plain = fitted(None, regions=X[:, 1] > 0)
-    own = {(r.level_set, r.rule): r.high - r.low for r in plain.regions_}
-    for region in found.regions_:
-        assert region.high - region.low >= 0.999 * own[region.level_set, region.rule]
+    plain_width = {(r.level_set, r.rule): r.high - r.low for r in plain.regions_}
+    for region in estimator.regions_:
+        assert region.high - region.low >= 0.999 * plain_width[region.level_set, region.rule]

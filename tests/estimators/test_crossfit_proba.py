@@ -80,14 +80,14 @@ def test_memory_keeps_the_fits_of_a_search(train_and_test, tmp_path, kind):
     X, y, X_new, _ = train_and_test
     memory = {"path": tmp_path, "str": str(tmp_path), "Memory": Memory(tmp_path, verbose=0)}[kind]
     maps = [s.TemperatureScaling(), s.PlattScaling(), s.IdentityRecalibrator()]
-    found = []
+    results = []
     for cache in (None, memory):
         CountingNB.fits = 0
         chain = Pipeline([("proba", CrossFitProba(CountingNB(), memory=cache)), ("map", maps[0])])
         search = ms.GridSearchCV(chain, {"map": maps}, cv=4, scoring="neg_log_loss").fit(X, y)
-        found.append((search.cv_results_["mean_test_score"], search.predict_proba(X_new)))
+        results.append((search.cv_results_["mean_test_score"], search.predict_proba(X_new)))
         assert CountingNB.fits == ((3 * 4 + 1) * 6 if cache is None else (4 + 1) * 6)
-    for plain, cached in zip(*found, strict=True):
+    for plain, cached in zip(*results, strict=True):
         np.testing.assert_array_equal(plain, cached)
 
 
@@ -143,8 +143,8 @@ def test_decision_values_and_sparse_features(train_and_test):
     X, y = X[y < 2], y[y < 2]
     P = CrossFitProba(LinearSVC(random_state=0)).fit_transform(csr_array(X), y)
     margin = ms.cross_val_predict(LinearSVC(random_state=0), X, y, method="decision_function")
-    found = np.corrcoef(margin, logit(P[:, 1]))[0, 1]
-    assert found > 0.99  # a scale for each fold
+    correlation = np.corrcoef(margin, logit(P[:, 1]))[0, 1]
+    assert correlation > 0.99  # a scale for each fold
     assert np.std(logit(P[:, 1])) == pytest.approx(np.pi / np.sqrt(3), rel=0.05)
     with pytest.raises(ValueError, match="has no predict_proba"):
         CrossFitProba(LinearSVC(), response_method="predict_proba").fit_transform(X, y)

@@ -66,9 +66,9 @@ def test_every_map(kind, n_classes):
         s.RecalibratedClassifierCV(Margin(scale), quick(kind), cv=3).fit(X[:160], y[:160])
         for scale in (1.0, 1e-6, 1e9)
     )
-    first, *others = (one.predict_proba(X[160:]) for one in fits)
-    for other in others:
-        np.testing.assert_allclose(other, first, rtol=0, atol=1e-6)
+    first, *others = (model.predict_proba(X[160:]) for model in fits)
+    for probabilities in others:
+        np.testing.assert_allclose(probabilities, first, rtol=0, atol=1e-6)
 
 
 OPTIONS = {
@@ -87,18 +87,18 @@ OPTIONS = {
 def test_every_scale(scale, n_classes):
     X, y = samples(n_classes)
     for offset in (0.0, 1e4):
-        one, other = (
+        expected, scaled = (
             s.RecalibratedClassifierCV(Margin(c, offset), "platt", cv=3).fit(X, y).predict_proba(X)
             for c in (1.0, scale)
         )
-        close(other, one)
+        close(scaled, expected)
 
 
 @pytest.mark.parametrize("name", [*OPTIONS, "frozen", "pipeline"])
 def test_every_way_to_fit(name):
     X, y = samples(2, 60)
     features = np.column_stack([X, X[::-1]])
-    found = []
+    probabilities = []
     for classifier in (Margin(), Margin(1e7)):
         if name == "frozen":
             frozen = FrozenEstimator(classifier.fit(features, y))
@@ -106,20 +106,20 @@ def test_every_way_to_fit(name):
         elif name == "pipeline":
             model = make_pipeline(s.CrossFitProba(classifier, cv=3), s.PlattScaling())
         else:
-            given = {"recalibrator": "platt"} | OPTIONS[name]
-            model = s.RecalibratedClassifierCV(classifier, **given)
-        found.append(model.fit(features, y).predict_proba(features))
-    close(found[0], found[1])
+            parameters = {"recalibrator": "platt"} | OPTIONS[name]
+            model = s.RecalibratedClassifierCV(classifier, **parameters)
+        probabilities.append(model.fit(features, y).predict_proba(features))
+    close(probabilities[0], probabilities[1])
 
 
 WORLDS = [(1, 0), (1e5, 0), (1e-6, 0), (1e5, 1e3)]
 
 
-def check_world(scale, offset, **how):
+def check_world(scale, offset, **parameters):
     """The log loss of the truth is .4546 in expectation; no scale or offset adds one per cent."""
     X, y = samples(2, 6000)
     known, new = slice(3000), slice(3000, None)
-    model = s.RecalibratedClassifierCV(Margin(scale, offset), **how).fit(X[known], y[known])
+    model = s.RecalibratedClassifierCV(Margin(scale, offset), **parameters).fit(X[known], y[known])
     truth = log_loss(y[new], expit(2 * X[new, 0]))
     assert log_loss(y[new], model.predict_proba(X[new])) < 1.01 * truth
 
@@ -181,8 +181,8 @@ def test_heavy_tails(curve, cv):
     best = log_loss(labels, np.tile(truth, 2), sample_weight=weight)
     for name, recalibrator in RANKS.items():
         model = s.RecalibratedClassifierCV(classifier, recalibrator, cv=cv).fit(X, y)
-        found = model.predict_proba(new)[:, 1]
-        excess = log_loss(labels, np.tile(found, 2), sample_weight=weight) - best
+        forecast = model.predict_proba(new)[:, 1]
+        excess = log_loss(labels, np.tile(forecast, 2), sample_weight=weight) - best
         assert excess < (0.015 if name == "kernel" else 0.006), (name, excess)
 
 
@@ -193,21 +193,21 @@ def test_heavy_tails_of_three_classes(curve):
     truth = softmax(2 * X, axis=1)
     y = (rng.random((6000, 1)) > truth.cumsum(axis=1)).sum(axis=1)
     model = s.RecalibratedClassifierCV(Curved(curve), "temperature", cv=2).fit(X[:3000], y[:3000])
-    found, truth = model.predict_proba(X[3000:]), truth[3000:]
-    assert np.sum(truth * np.log(truth / found), axis=1).mean() < 0.005
+    forecast, truth = model.predict_proba(X[3000:]), truth[3000:]
+    assert np.sum(truth * np.log(truth / forecast), axis=1).mean() < 0.005
 
 
 @pytest.mark.parametrize("curve", HEAVY)
 def test_heavy_tails_with_the_classes_swapped(curve):
     X, y = samples(2, 400)
-    one = s.RecalibratedClassifierCV(Curved(curve), "platt", cv=3).fit(X, y)
+    model = s.RecalibratedClassifierCV(Curved(curve), "platt", cv=3).fit(X, y)
     swapped = Curved(curve)
     swapped.decision_function = lambda X: -Curved.decision_function(swapped, X)
-    models = [FrozenEstimator(each.fit(X, y)) for each in (Curved(curve), swapped)]
+    models = [FrozenEstimator(classifier.fit(X, y)) for classifier in (Curved(curve), swapped)]
     fits = zip(models, (y, 1 - y), strict=True)
-    found = [s.RecalibratedClassifierCV(m, "platt").fit(X, labels) for m, labels in fits]
-    close(found[1].predict_proba(X)[:, ::-1], found[0].predict_proba(X))
-    assert np.abs(one.predict_proba(X) - found[0].predict_proba(X)).max() < 0.05
+    recalibrated = [s.RecalibratedClassifierCV(m, "platt").fit(X, labels) for m, labels in fits]
+    close(recalibrated[1].predict_proba(X)[:, ::-1], recalibrated[0].predict_proba(X))
+    assert np.abs(model.predict_proba(X) - recalibrated[0].predict_proba(X)).max() < 0.05
 
 
 def test_new_rows_do_not_change_the_scale():
@@ -223,12 +223,12 @@ def test_rows_without_weight_do_not_change_the_scale():
     X, y = samples(2)
     outside, weight = np.vstack([X, 1e3 + X]), np.repeat([1.0, 0.0], len(X))
     model = FrozenEstimator(Margin().fit(X, y))
-    one = s.RecalibratedClassifierCV(model, "platt").fit(X, y)
-    other = s.RecalibratedClassifierCV(model, "platt").fit(outside, np.tile(y, 2), weight)
-    close(other.predict_proba(X), one.predict_proba(X))
+    alone = s.RecalibratedClassifierCV(model, "platt").fit(X, y)
+    weighted = s.RecalibratedClassifierCV(model, "platt").fit(outside, np.tile(y, 2), weight)
+    close(weighted.predict_proba(X), alone.predict_proba(X))
     error = s.CalibrationErrorEstimator(model)
-    found = error.fit(outside, np.tile(y, 2), sample_weight=weight).calibration_error_
-    assert found == pytest.approx(error.fit(X, y).calibration_error_, rel=1e-9)
+    estimate = error.fit(outside, np.tile(y, 2), sample_weight=weight).calibration_error_
+    assert estimate == pytest.approx(error.fit(X, y).calibration_error_, rel=1e-9)
 
 
 EVALUATIONS = {
@@ -250,9 +250,9 @@ EVALUATIONS = {
 def test_every_evaluation(name, n_classes):
     X, y = samples(n_classes)
     X = np.hstack([X, X[:, :1] ** 2]) if n_classes == 2 else X
-    one, other = (EVALUATIONS[name](Margin(c).fit(X, y), X, y) for c in (1.0, 1e8))
-    close(other, one)
-    assert np.all(np.isfinite(one))
+    expected, scaled = (EVALUATIONS[name](Margin(c).fit(X, y), X, y) for c in (1.0, 1e8))
+    close(scaled, expected)
+    assert np.all(np.isfinite(expected))
 
 
 UNSCALED = [
@@ -263,7 +263,7 @@ UNSCALED = [
 ]
 
 
-@pytest.mark.parametrize("classifier", UNSCALED, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("classifier", UNSCALED, ids=lambda classifier: type(classifier).__name__)
 def test_classifiers_on_unscaled_features(classifier):
     """About as good as the sigmoid of scikit-learn, or much better: folds have other scales."""
     X, y = load_breast_cancer(return_X_y=True)
@@ -290,7 +290,7 @@ def test_decision_values_that_are_logits():
             s.RecalibratedClassifierCV(classifier, "platt", cv=3, response_method=method).fit(X, y)
             for method in ("predict_proba", "decision_function")
         ]
-        close(*(one.predict_proba(X) for one in models))
+        close(*(model.predict_proba(X) for model in models))
         (response,) = models[1].responses_
         assert response.is_logit and response.scale.unit == 1
 
@@ -306,20 +306,20 @@ class Saturated(LogisticRegression):
         return np.column_stack([1 - p, p]).astype(np.float64)
 
 
-@pytest.mark.parametrize("how", [{"cv": 3}, {"cv": 3, "ensemble": True}, {}])
-def test_probabilities_that_saturate(how):
+@pytest.mark.parametrize("folds", [{"cv": 3}, {"cv": 3, "ensemble": True}, {}])
+def test_probabilities_that_saturate(folds):
     X, y = samples(2, 3000)
     known, new = slice(1500), slice(1500, None)
     classifier = Saturated().fit(X, y)
     assert np.mean(classifier.predict_proba(X) == 1) > 0.1
-    classifier = Saturated() if how else FrozenEstimator(classifier)
+    classifier = Saturated() if folds else FrozenEstimator(classifier)
     losses = {}
     for method in ("auto", "predict_proba"):
-        how = how | {"recalibrator": "platt", "response_method": method}
-        model = s.RecalibratedClassifierCV(classifier, **how).fit(X[known], y[known])
+        parameters = folds | {"recalibrator": "platt", "response_method": method}
+        model = s.RecalibratedClassifierCV(classifier, **parameters).fit(X[known], y[known])
         losses[method] = log_loss(y[new], model.predict_proba(X[new]))
         expected = "decision_function" if method == "auto" else method
-        assert {one.method for one in model.responses_} == {expected}
+        assert {response.method for response in model.responses_} == {expected}
     assert losses["auto"] < 1.01 * log_loss(y[new], expit(2 * X[new, 0])) < losses["predict_proba"]
     plain = s.RecalibratedClassifierCV(LogisticRegression(), "platt", cv=3).fit(X, y)
     assert plain.responses_[0].method == "predict_proba"

@@ -36,10 +36,10 @@ def label(value):
     return re.sub(r"\s+", "", repr(value))[:60]
 
 
-def same(found, expected, **tolerance):
-    assert found.keys() == expected.keys() and expected
+def same(numbers, expected, **tolerance):
+    assert numbers.keys() == expected.keys() and expected
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, **(tolerance or CLOSE))
+        np.testing.assert_allclose(numbers[name], value, **(tolerance or CLOSE))
 
 
 def fit(estimator, X, y, **weights):
@@ -72,8 +72,8 @@ def test_containers_of_the_features(which, tmp_path):
     if not isinstance(estimator, s.regression.RecalibratedRegressorCV):
         others.append(pl.DataFrame(X))  # BayesianRidge.predict(X, return_std=True) refuses it
     # They are read at one door: three for each estimator, and each for many of them.
-    for other in (others * 2)[which % len(others) :: 2][:3]:
-        same(answers(fit(estimator, other, y), other), expected)
+    for container in (others * 2)[which % len(others) :: 2][:3]:
+        same(answers(fit(estimator, container, y), container), expected)
 
 
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
@@ -84,11 +84,11 @@ def test_precision_of_the_features(estimator, kind):
     # half precision in the arithmetic of a wrapped classifier is not ours to answer for
     for precision in (np.float32, np.float16) if kind != "features" else (np.float32,):
         low = X.astype(precision)
-        found = fit(estimator, low, y)
-        said = answers(found, low)
+        fitted = fit(estimator, low, y)
+        said = answers(fitted, low)
         assert said and (kind == "features" or {v.dtype for v in said.values()} <= OURS)
         if hasattr(estimator, "predict_proba"):
-            P = found.predict_proba(low)
+            P = fitted.predict_proba(low)
             np.testing.assert_allclose(P.sum(axis=1), 1, atol=1e-2)
             change = np.median(np.abs(P - expected.predict_proba(X)))
             assert change < (1e-3 if precision is np.float32 else 0.1)
@@ -110,8 +110,8 @@ def test_whole_numbers(instance, dtype):
         whole = np.ones_like(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # certain forecasts are separable
-        found = answers(fit(estimator, whole.astype(dtype), y), whole.astype(dtype))
-        same(found, answers(fit(estimator, whole, y), whole))
+        numbers = answers(fit(estimator, whole.astype(dtype), y), whole.astype(dtype))
+        same(numbers, answers(fit(estimator, whole, y), whole))
 
 
 def test_one_column_is_the_positive_class(tmp_path):
@@ -124,12 +124,12 @@ def test_one_column_is_the_positive_class(tmp_path):
         expected = fit(recalibrator, P, y).predict_proba(P)
         # They are read at one door: three for each, and each for many.
         for form in (forms * 2)[which % 9 :: 3][:3]:
-            found = fit(recalibrator, form, y).predict_proba(form)
-            np.testing.assert_allclose(found, expected, **CLOSE)
+            proba = fit(recalibrator, form, y).predict_proba(form)
+            np.testing.assert_allclose(proba, expected, **CLOSE)
     expected = s.CalibrationErrorEstimator().fit(P, y).calibration_error_
     for form in forms:
-        found = s.CalibrationErrorEstimator().fit(form, y).calibration_error_
-        assert found == pytest.approx(expected, rel=1e-9)
+        estimate = s.CalibrationErrorEstimator().fit(form, y).calibration_error_
+        assert estimate == pytest.approx(expected, rel=1e-9)
 
 
 LABELS = {
@@ -152,12 +152,12 @@ def test_kinds_of_labels(which):
         return  # it takes outcomes that are numbers
     expected = {n: value for n, value in expected.items() if n not in ("predict", "classes_")}
     for kind_of_label in (list(LABELS.values()) * 2)[which % len(LABELS) :: 3][:3]:
-        other = fit(estimator, X, kind_of_label(y))
-        found = answers(other, X)
-        same({name: found[name] for name in expected}, expected)
-        assert len(other.classes_) == 3
-        if hasattr(other, "predict"):
-            assert set(other.predict(X)) <= set(other.classes_)
+        fitted = fit(estimator, X, kind_of_label(y))
+        numbers = answers(fitted, X)
+        same({name: numbers[name] for name in expected}, expected)
+        assert len(fitted.classes_) == 3
+        if hasattr(fitted, "predict"):
+            assert set(fitted.predict(X)) <= set(fitted.classes_)
 
 
 def test_booleans_are_labels():
@@ -165,23 +165,23 @@ def test_booleans_are_labels():
         if kind != "moments" and not isinstance(estimator, s.regression.RecalibratedRegressorCV):
             X, y, P = draw(60, n_classes=2)
             X = P if kind == "proba" else X
-            found = fit(estimator, X, y.astype(bool))
-            assert found.classes_.tolist() == [False, True]
-            expected, found = answers(fit(estimator, X, y), X), answers(found, X)
+            fitted = fit(estimator, X, y.astype(bool))
+            assert fitted.classes_.tolist() == [False, True]
+            expected, numbers = answers(fit(estimator, X, y), X), answers(fitted, X)
             expected.pop("predict", None)
-            same({name: found[name] for name in expected}, expected)
+            same({name: numbers[name] for name in expected}, expected)
 
 
 @every_instance
 def test_columns_of_labels_and_weights(which, tmp_path):
     estimator, kind, X, y, _ = baseline(which)
     weight = np.random.default_rng(2).integers(1, 4, len(y)).astype(float)
-    given = {} if isinstance(estimator, s.CrossFitProba) else {"sample_weight": weight}
-    expected = answers(fit(estimator, X, y, **given), X)
+    options = {} if isinstance(estimator, s.CrossFitProba) else {"sample_weight": weight}
+    expected = answers(fit(estimator, X, y, **options), X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataConversionWarning)  # says that a column was taken
-        same(answers(fit(estimator, X, y[:, None], **given), X), expected)
-    if given:
+        same(answers(fit(estimator, X, y[:, None], **options), X), expected)
+    if options:
         mapped = memory_map(weight, tmp_path)
         forms = [weight.tolist(), pd.Series(weight), pl.Series(weight), weight[:, None], mapped]
         forms += [weight.astype(np.float32), weight.astype(int)]
@@ -223,17 +223,17 @@ def test_nothing_passed_in_is_modified(estimator, kind):
     crossfit = isinstance(estimator, s.CrossFitProba)
     arguments = {"X": X, "y": y} | ({} if crossfit else {"sample_weight": weight})
     for order in "CF" if kind == "proba" else "C":
-        given = {name: np.array(values, order=order) for name, values in arguments.items()}
-        fitted = fit(estimator, **given)
-        answers(fitted, given["X"])
+        copies = {name: np.array(values, order=order) for name, values in arguments.items()}
+        fitted = fit(estimator, **copies)
+        answers(fitted, copies["X"])
         if crossfit:
-            fitted.fit_transform(**given)
+            fitted.fit_transform(**copies)
         for name, values in arguments.items():
-            np.testing.assert_array_equal(given[name], values)
+            np.testing.assert_array_equal(copies[name], values)
     frame = pd.DataFrame(X).add_prefix("x")
-    kept = frame.copy()
+    before = frame.copy()
     fit(estimator, frame, pd.Series(y))
-    pd.testing.assert_frame_equal(frame, kept)
+    pd.testing.assert_frame_equal(frame, before)
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
@@ -242,9 +242,9 @@ def test_answers_can_be_written_to(recalibrator):
     _, y, P = draw()
     fitted = quick(recalibrator).fit(P, y)
     first = fitted.predict_proba(P)
-    kept = first.copy()
+    before = first.copy()
     first[:] = 0.0
-    np.testing.assert_array_equal(fitted.predict_proba(P), kept)
+    np.testing.assert_array_equal(fitted.predict_proba(P), before)
     assert P.max() == 1
 
 
@@ -267,10 +267,10 @@ def test_jobs_and_seeds(which):
     X, y, _ = draw()
     with parallel_config("threading"):  # tests/sketch/test_dask.py has processes
         fits = (parallel_estimators(jobs)[which].fit(X, y) for jobs in (1, 2, None))
-        one, two, again = (answers(fitted, X) for fitted in fits)
-    assert one
-    for name, value in one.items():
-        np.testing.assert_array_equal(two[name], value)
+        alone, parallel, again = (answers(fitted, X) for fitted in fits)
+    assert alone
+    for name, value in alone.items():
+        np.testing.assert_array_equal(parallel[name], value)
         np.testing.assert_array_equal(again[name], value)
 
 
@@ -282,13 +282,13 @@ def test_the_order_of_samples_does_not_matter(recalibrator, tied):
         P = np.round(4 * P)
         P = 0.9 * P / P.sum(axis=1, keepdims=True) + 0.1 / P.shape[1]
         assert len(np.unique(P.round(12), axis=0)) < len(y) / 5
-    one = quick(recalibrator)  # folds are drawn by position: another order means other folds
+    model = quick(recalibrator)  # folds are drawn by position: another order means other folds
     if recalibrator is s.recalibration.DiagonalOrderPreserving:
-        one.set_params(shrinkage=1.0)
-    expected = one.fit(P, y).predict_proba(P)
+        model.set_params(shrinkage=1.0)
+    expected = model.fit(P, y).predict_proba(P)
     order = np.random.default_rng(0).permutation(len(y))
-    found = one.fit(P[order], y[order]).predict_proba(P)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    proba = model.fit(P[order], y[order]).predict_proba(P)
+    np.testing.assert_allclose(proba, expected, rtol=1e-4, atol=1e-5)
 
 
 # --- hostile forecasts ----------------------------------------------------------------------------
@@ -355,11 +355,11 @@ QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandom
 
 @pytest.mark.parametrize("recalibrator", HOSTILE, ids=label)
 @settings(max_examples=6, **QUIET)
-@given(problem=problems(), data=st.data())
-def test_hostile_forecasts_to_recalibrators(recalibrator, problem, data):
+@given(problem=problems(), draws=st.data())
+def test_hostile_forecasts_to_recalibrators(recalibrator, problem, draws):
     P, y, weight = problem
     model = clone(recalibrator).set_params(labels=list(range(P.shape[1])))
-    new = data.draw(forecasts(P.shape[1], 7))
+    new = draws.draw(forecasts(P.shape[1], 7))
     if finite_or_refused(lambda: model.fit(P, y, weight)) is None:
         return
     assert np.abs(P.sum(axis=1) - 1).max() < 2e-5  # anything else was refused
@@ -385,8 +385,8 @@ def test_hostile_forecasts_to_the_calibration_error(loss, notion, problem, metho
     options = {"loss": loss, "notion": notion, "method": method, "smoother": smoother}
     estimator = s.CalibrationErrorEstimator(**options, labels=range(P.shape[1]))
     if finite_or_refused(lambda: estimator.fit(P, y, weight)) is not None:
-        found = answers(estimator, None)
-        assert len(found) > 6 and not any(np.isnan(value).any() for value in found.values())
+        numbers = answers(estimator, None)
+        assert len(numbers) > 6 and not any(np.isnan(value).any() for value in numbers.values())
 
 
 @pytest.mark.parametrize("loss", ["brier", "log"])
@@ -405,9 +405,9 @@ def test_hostile_forecasts_to_the_grouping_loss(loss, partitioner, problem, noti
     options = {"loss": loss, "notion": notion, "partitioner": partitioner, "swap": swap}
     estimator = s.GroupingLossEstimator(labels=range(P.shape[1]), n_permutations=5, **options)
     if finite_or_refused(lambda: estimator.fit(X, y, P, weight)) is not None:
-        found = answers(estimator, None)
-        assert np.isnan(found.pop("binned_epistemic_bound_"))  # documented: of "partition" only
-        assert not any(np.isnan(value).any() for value in found.values()), found
+        numbers = answers(estimator, None)
+        assert np.isnan(numbers.pop("binned_epistemic_bound_"))  # documented: of "partition" only
+        assert not any(np.isnan(value).any() for value in numbers.values()), numbers
 
 
 class Oracle(ClassifierMixin, BaseEstimator):
@@ -517,7 +517,7 @@ def test_groups_of_a_splitter_that_ignores_them(cv, size):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit()
-        said = [str(one.message) for one in caught if "groups" in str(one.message)]
+        said = [str(warning.message) for warning in caught if "groups" in str(warning.message)]
         assert len(said) == (size == 7)
-        assert all("takes no groups: 3 groups have samples in both the training" in one
-                   for one in said)  # fmt: skip
+        assert all("takes no groups: 3 groups have samples in both the training" in sentence
+                   for sentence in said)  # fmt: skip

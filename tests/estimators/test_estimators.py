@@ -15,14 +15,18 @@ from skcalib.smoothers import SplineSmoother
 
 
 def test_probabilities_agree_with_the_functions():
-    data = make_tempered_simplex(500, 3, random_state=0)
+    sample = make_tempered_simplex(500, 3, random_state=0)
     for method in ("risk", "cross", "direct"):
         for notion in ("canonical", "top_label", "classwise"):
-            given = {"method": method, "notion": notion}
-            found = CalibrationErrorEstimator(**given).fit(data.y_proba, data.y).calibration_error_
-            assert found == proper_calibration_error(data.y, data.y_proba, **given)
-    terms = score_decomposition(data.y, data.y_proba)
-    estimator = CalibrationErrorEstimator().fit(data.y_proba, data.y)
+            options = {"method": method, "notion": notion}
+            estimate = (
+                CalibrationErrorEstimator(**options)
+                .fit(sample.y_proba, sample.y)
+                .calibration_error_
+            )
+            assert estimate == proper_calibration_error(sample.y, sample.y_proba, **options)
+    terms = score_decomposition(sample.y, sample.y_proba)
+    estimator = CalibrationErrorEstimator().fit(sample.y_proba, sample.y)
     assert estimator.expected_loss_ == terms.loss
     for name in ("refinement", "sharpness", "uncertainty"):
         assert getattr(estimator, f"{name}_") == getattr(terms, name)
@@ -32,16 +36,16 @@ def test_probabilities_agree_with_the_functions():
 
 
 def test_interval_follows_the_level_and_the_method():
-    data = make_tempered_simplex(500, 2, random_state=0)
+    sample = make_tempered_simplex(500, 2, random_state=0)
 
     def fitted(**parameters):
-        return CalibrationErrorEstimator(**parameters).fit(data.y_proba, data.y)
+        return CalibrationErrorEstimator(**parameters).fit(sample.y_proba, sample.y)
 
     widths = []
     for level in (0.5, 0.9, 0.95):
-        found = fitted(confidence_level=level)
-        low, high = found.confidence_interval_
-        assert 0 < found.calibration_error_ - low < high - low
+        estimator = fitted(confidence_level=level)
+        low, high = estimator.confidence_interval_
+        assert 0 < estimator.calibration_error_ - low < high - low
         widths.append(high - low)
     assert widths == sorted(widths) and fitted().confidence_interval_ == (low, high)
     assert fitted(method="cross").standard_error_ == fitted(method="risk").standard_error_
@@ -52,11 +56,11 @@ def test_interval_follows_the_level_and_the_method():
 
 
 def test_a_smoother_by_name_has_the_seed_of_the_estimator():
-    data = make_tempered_simplex(300, 2, random_state=0)
+    sample = make_tempered_simplex(300, 2, random_state=0)
 
     def fitted(smoother, **options):
         estimator = CalibrationErrorEstimator(smoother=smoother, method="cross", **options)
-        return estimator.fit(data.y_proba, data.y).calibration_error_
+        return estimator.fit(sample.y_proba, sample.y).calibration_error_
 
     by_seed = [fitted("smooth", random_state=seed) for seed in (1, 2)]
     assert by_seed == [fitted(SplineSmoother(random_state=seed)) for seed in (1, 2)]
@@ -73,7 +77,9 @@ def test_fitted_frozen_and_cross_validated_classifiers(train_and_test):
     for estimator in (held_out, frozen, clone(frozen)):
         assert estimator.fit(X_new, y_new).calibration_error_ == direct
     estimator = CalibrationErrorEstimator(classifier, cv=3)
-    crossed, sparse = (clone(estimator).fit(one, y_new) for one in (X_new, csr_array(X_new)))
+    crossed, sparse = (
+        clone(estimator).fit(features, y_new) for features in (X_new, csr_array(X_new))
+    )
     proba = cross_val_predict(LogisticRegression(), X_new, y_new, cv=3, method="predict_proba")
     expected = proper_calibration_error(y_new, proba)
     assert crossed.calibration_error_ == pytest.approx(expected, rel=1e-9) != direct

@@ -12,17 +12,17 @@ from sklearn.naive_bayes import GaussianNB
 import skcalib as s
 
 DISPLAYS = [
-    one
-    for one in package_names().values()
-    if inspect.isclass(one)
-    and "cv" in inspect.signature(getattr(one, "from_estimator", len)).parameters
+    display
+    for display in package_names().values()
+    if inspect.isclass(display)
+    and "cv" in inspect.signature(getattr(display, "from_estimator", len)).parameters
 ]
 CALLS = {
     **{
-        f"{one.__name__}.from_estimator": lambda model, X, y, cv, one=one: one.from_estimator(
-            model, X, y, cv=cv
+        f"{display.__name__}.from_estimator": lambda model, X, y, cv, display=display: (
+            display.from_estimator(model, X, y, cv=cv)
         )
-        for one in DISPLAYS
+        for display in DISPLAYS
     },
     "ComparisonReport.from_estimators": lambda model, X, y, cv: s.ComparisonReport.from_estimators(
         {"a": model, "b": model}, X, y, cv=cv

@@ -213,7 +213,7 @@ def test_data_frames_of_pipelines_and_sparse_features(train_and_test):
     X, y, X_new, y_new = train_and_test
     with sklearn.config_context(transform_output="pandas"):
         chain = make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())
-        frame, new = (pd.DataFrame(one).add_prefix("feature") for one in (X, X_new))
+        frame, new = (pd.DataFrame(features).add_prefix("feature") for features in (X, X_new))
         model = RecalibratedClassifierCV(GaussianNB(), chain).fit(frame, NAMES[y])
         assert isinstance(model.predict_proba(new), np.ndarray)
     machine = RecalibratedClassifierCV(LinearSVC(random_state=0)).fit(csr_array(X), y)
@@ -239,12 +239,12 @@ def test_weights_without_routing(train_and_test):
 @pytest.mark.parametrize("name", ["auto", "select", "temperature"])
 def test_samples_of_weight_zero_are_as_if_dropped(train_and_test, name):
     X, y, X_new, _ = train_and_test
-    kept = np.arange(len(y)) % 4 > 0
-    folds, place = list(ms.StratifiedKFold(3).split(X, y)), np.cumsum(kept) - 1
-    among = [tuple(place[rows[kept[rows]]] for rows in fold) for fold in folds]
+    counted = np.arange(len(y)) % 4 > 0
+    folds, place = list(ms.StratifiedKFold(3).split(X, y)), np.cumsum(counted) - 1
+    among = [tuple(place[rows[counted[rows]]] for rows in fold) for fold in folds]
     first, second = (RecalibratedClassifierCV(GaussianNB(), name, cv=cv) for cv in (folds, among))
-    first.fit(X, y, sample_weight=1.0 * kept)
-    second.fit(X[kept], y[kept])
+    first.fit(X, y, sample_weight=1.0 * counted)
+    second.fit(X[counted], y[counted])
     np.testing.assert_allclose(first.predict_proba(X_new), second.predict_proba(X_new), atol=1e-6)
 
 
@@ -375,7 +375,7 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
 
     def names(n_classes, n_samples=np.inf):
         candidates = held_out.default_candidates(n_classes, "log", n_samples)
-        return {type(one).__name__ for one in candidates}
+        return {type(candidate).__name__ for candidate in candidates}
 
     assert names(20, 380) - names(20, 379) == names(20) - names(21) == {"MatrixScaling"}
     assert names(5) - names(6) == {"VennAbersRecalibrator"}
@@ -398,16 +398,16 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
 
 def test_held_out_losses_are_held_out():
     """By hand: frequencies of the other folds."""
-    data = make_tempered_simplex(90, 2, random_state=0)
+    sample = make_tempered_simplex(90, 2, random_state=0)
     candidates = [s.recalibration.LabelFrequency(), s.IdentityRecalibrator()]
-    record, _ = chosen(data.y_proba, data.y, candidates, loss="brier")
+    record, _ = chosen(sample.y_proba, sample.y, candidates, loss="brier")
     losses = np.empty(90)
     for test in np.array_split(np.random.default_rng(0).permutation(90), 5):
         train = np.setdiff1d(np.arange(90), test)
-        fitted = s.recalibration.LabelFrequency().fit(data.y_proba[train], data.y[train])
-        losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - data.y[test]) ** 2
+        fitted = s.recalibration.LabelFrequency().fit(sample.y_proba[train], sample.y[train])
+        losses[test] = (fitted.predict_proba(sample.y_proba[test])[:, 1] - sample.y[test]) ** 2
     assert record.losses[0] == pytest.approx(losses.mean())
-    assert record.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - data.y) ** 2))
+    assert record.losses[1] == pytest.approx(np.mean((sample.y_proba[:, 1] - sample.y) ** 2))
 
 
 def test_infinite_losses_are_never_chosen():
@@ -450,8 +450,10 @@ def test_select_follows_the_folds(train_and_test):
     folds = [np.flatnonzero(groups == g) for g in range(4)]
     expected, _ = held_out.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
     model, frozen = (
-        RecalibratedClassifierCV(one, "select", cv=ms.LeaveOneGroupOut()).fit(X, y, groups=groups)
-        for one in (GaussianNB(), FrozenEstimator(GaussianNB().fit(X, y)))
+        RecalibratedClassifierCV(classifier, "select", cv=ms.LeaveOneGroupOut()).fit(
+            X, y, groups=groups
+        )
+        for classifier in (GaussianNB(), FrozenEstimator(GaussianNB().fit(X, y)))
     )
     assert model.selection_.losses == pytest.approx(expected.losses)
     assert frozen.selection_ is not None

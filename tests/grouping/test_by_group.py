@@ -26,33 +26,37 @@ def world(n_samples=4000, effects=(0.0, 0.1, -0.05), seed=0):
 def test_numbers_of_a_group():
     y, p, group = world()
     weight = np.random.default_rng(1).exponential(size=len(y))
-    found = calibration_by_group(y, p, group, sample_weight=weight)
-    assert [one.name for one in found.groups] == ["0", "1", "2"] and not found.overlapping
-    for k, one in enumerate(found.groups):
+    by_group = calibration_by_group(y, p, group, sample_weight=weight)
+    assert [record.name for record in by_group.groups] == [
+        "0",
+        "1",
+        "2",
+    ] and not by_group.overlapping
+    for k, record in enumerate(by_group.groups):
         here = group == k
         mean, rate = (np.average(a[here], weights=weight[here]) for a in (p, y))
-        assert (one.mean_predicted, one.observed) == pytest.approx((mean, rate))
-        assert one.difference.estimate == pytest.approx(rate - mean)
-        assert one.ratio.estimate == pytest.approx(rate / mean)
-        assert one.share == pytest.approx(weight[here].sum() / weight.sum())
-        assert one.n_samples == here.sum()
+        assert (record.mean_predicted, record.observed) == pytest.approx((mean, rate))
+        assert record.difference.estimate == pytest.approx(rate - mean)
+        assert record.ratio.estimate == pytest.approx(rate / mean)
+        assert record.share == pytest.approx(weight[here].sum() / weight.sum())
+        assert record.n_samples == here.sum()
         alone = observed_expected_ratio(y[here], p[here], weight[here], 0.95 ** (1 / 3))
-        assert (one.ratio.low, one.ratio.high) == pytest.approx((alone.low, alone.high))
+        assert (record.ratio.low, record.ratio.high) == pytest.approx((alone.low, alone.high))
         ends = mean * np.array([alone.low, alone.high]) - mean
-        assert (one.difference.low, one.difference.high) == pytest.approx(tuple(ends))
-    assert [one.detected for one in found.groups] == [False, True, True]
+        assert (record.difference.low, record.difference.high) == pytest.approx(tuple(ends))
+    assert [record.detected for record in by_group.groups] == [False, True, True]
 
 
 def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
     y, p, group = world(8000, effects=(0.0, 0.0, 0.0))
-    found = calibration_by_group(y, p**2, group)
-    assert all(one.detected for one in found.groups)
-    assert not any(one.equal_scores_detected for one in found.groups)
+    by_group = calibration_by_group(y, p**2, group)
+    assert all(record.detected for record in by_group.groups)
+    assert not any(record.equal_scores_detected for record in by_group.groups)
     y, p, group = world(8000, effects=(-0.08, 0.08))
-    one, two = calibration_by_group(y, p, group).groups
-    assert one.equal_scores_detected and two.equal_scores_detected
-    assert one.equal_scores.low < -0.08 < one.equal_scores.high
-    assert one.error.low < 0.0064 < one.error.high
+    lower, higher = calibration_by_group(y, p, group).groups
+    assert lower.equal_scores_detected and higher.equal_scores_detected
+    assert lower.equal_scores.low < -0.08 < lower.equal_scores.high
+    assert lower.error.low < 0.0064 < lower.error.high
 
 
 def test_all_intervals_hold_at_once():
@@ -60,10 +64,10 @@ def test_all_intervals_hold_at_once():
     effects, held = np.linspace(-0.1, 0.1, 8), {"difference": [], "equal_scores": []}
     for seed in range(30):
         groups = calibration_by_group(*world(1600, effects, seed)).groups
-        for kind, found in held.items():
-            pairs = zip((getattr(one, kind) for one in groups), effects, strict=True)
-            found.append(all(one.low <= effect <= one.high for one, effect in pairs))
-    assert min(np.mean(found) for found in held.values()) >= 0.95 - 0.08
+        for kind, covered in held.items():
+            pairs = zip((getattr(record, kind) for record in groups), effects, strict=True)
+            covered.append(all(record.low <= effect <= record.high for record, effect in pairs))
+    assert min(np.mean(covered) for covered in held.values()) >= 0.95 - 0.08
 
 
 @pytest.mark.slow
@@ -77,9 +81,11 @@ def test_false_discoveries_of_groups_that_overlap():
         features = rng.normal(size=(2000, 10))
         by = {f"{j}, {k}": features[:, j] > cut for j in range(10)
               for k, cut in enumerate((-1, -0.5, 0, 0.5, 1))}  # fmt: skip
-        found = calibration_by_group(y, p, by)
-        assert found.overlapping
-        wrong.append(any(one.detected or one.equal_scores_detected for one in found.groups))
+        by_group = calibration_by_group(y, p, by)
+        assert by_group.overlapping
+        wrong.append(
+            any(record.detected or record.equal_scores_detected for record in by_group.groups)
+        )
     assert np.mean(wrong) <= 0.05
 
 
@@ -90,38 +96,38 @@ def test_groups_of_any_form():
     masks = {name: names == name for name in "abc"}
     for same in (list(names), pd.Series(pd.Categorical(names)), masks):
         assert calibration_by_group(y, p, same) == plain
-    found = calibration_by_group(y, p, pd.DataFrame({"site": names, "old": group > 0}))
-    shown = [one.name for one in found.groups]
+    by_group = calibration_by_group(y, p, pd.DataFrame({"site": names, "old": group > 0}))
+    shown = [record.name for record in by_group.groups]
     assert shown == ["site = a", "site = b", "site = c", "old = False", "old = True"]
-    assert found.overlapping and len(found.to_frame()) == 5
-    assert "observed - predicted" in str(found)
-    numbers = [one.name for one in calibration_by_group(y, p, np.arange(600) % 10).groups]
+    assert by_group.overlapping and len(by_group.to_frame()) == 5
+    assert "observed - predicted" in str(by_group)
+    numbers = [record.name for record in calibration_by_group(y, p, np.arange(600) % 10).groups]
     assert numbers == [str(k) for k in range(10)]
     holes = np.where(np.arange(600) < 30, None, names)
-    assert "missing" in [one.name for one in calibration_by_group(y, p, holes).groups]
+    assert "missing" in [record.name for record in calibration_by_group(y, p, holes).groups]
 
 
 def test_a_difference_is_at_least_minus_one():
     """One group has events only, the other none."""
     p, group = np.random.default_rng(0).uniform(0.4, 0.6, 60), (np.arange(60) >= 12).astype(int)
-    found = calibration_by_group(group, p, group, confidence_level=0.9999).groups[0].equal_scores
-    assert found.low == -1 < found.high < -0.2
+    interval = calibration_by_group(group, p, group, confidence_level=0.9999).groups[0].equal_scores
+    assert interval.low == -1 < interval.high < -0.2
 
 
 def test_several_classes():
-    data = make_tempered_simplex(3000, 3, random_state=0)
+    sample = make_tempered_simplex(3000, 3, random_state=0)
     group = np.random.default_rng(0).integers(2, size=3000)
-    top = calibration_by_group(data.y, data.y_proba, group)
-    right = (data.y_proba.argmax(axis=1) == data.y).astype(int)
-    by_hand = calibration_by_group(right, data.y_proba.max(axis=1), group)
-    for one, two in zip(top.groups, by_hand.groups, strict=True):
-        assert one.difference.estimate == pytest.approx(two.difference.estimate)
-        assert one.event == ""
-    each = calibration_by_group(data.y, data.y_proba, group, notion="classwise")
-    assert len(each.groups) == 6 and each.groups[2].event == "class 1"
-    assert each.groups[2].observed == pytest.approx(np.mean(data.y[group == 0] == 1))
-    both = calibration_by_group(right, data.y_proba.max(axis=1), group, notion="classwise")
-    assert [one.event for one in both.groups] == ["class 0", "class 0", "class 1", "class 1"]
+    top = calibration_by_group(sample.y, sample.y_proba, group)
+    right = (sample.y_proba.argmax(axis=1) == sample.y).astype(int)
+    by_hand = calibration_by_group(right, sample.y_proba.max(axis=1), group)
+    for record, expected in zip(top.groups, by_hand.groups, strict=True):
+        assert record.difference.estimate == pytest.approx(expected.difference.estimate)
+        assert record.event == ""
+    classwise = calibration_by_group(sample.y, sample.y_proba, group, notion="classwise")
+    assert len(classwise.groups) == 6 and classwise.groups[2].event == "class 1"
+    assert classwise.groups[2].observed == pytest.approx(np.mean(sample.y[group == 0] == 1))
+    both = calibration_by_group(right, sample.y_proba.max(axis=1), group, notion="classwise")
+    assert [record.event for record in both.groups] == ["class 0", "class 0", "class 1", "class 1"]
 
 
 def test_shrunken_differences_by_hand():
@@ -129,13 +135,13 @@ def test_shrunken_differences_by_hand():
     rng = np.random.default_rng(0)
     group, p = np.repeat(["a", "b", "c"], [40, 80, 400]), rng.random(520)
     y = (rng.random(520) < np.clip(p + 0.1 * (group == "a"), 0, 1)).astype(int)
-    found = calibration_by_group(y, p, group).groups
-    sizes = [(one.observed, one.n_samples) for one in found]
+    records = calibration_by_group(y, p, group).groups
+    sizes = [(record.observed, record.n_samples) for record in records]
     rates = np.array([((rate * n + 0.5) / (n + 1), n) for rate, n in sizes])
     noise = rates[:, 0] * (1 - rates[:, 0]) / rates[:, 1]
-    expected = shrink(np.array([one.difference.estimate for one in found]), noise)
-    assert_allclose([one.shrunk for one in found], expected, rtol=1e-12)
-    assert abs(expected - [one.difference.estimate for one in found]).max() > 0.005
+    expected = shrink(np.array([record.difference.estimate for record in records]), noise)
+    assert_allclose([record.shrunk for record in records], expected, rtol=1e-12)
+    assert abs(expected - [record.difference.estimate for record in records]).max() > 0.005
     rng = np.random.default_rng(0)
     truth = rng.normal(0.02, 0.05, 200)
     variance = rng.uniform(0.001, 0.01, 200)
@@ -149,13 +155,13 @@ def test_shrunken_differences_by_hand():
 def test_hard_groups():
     p = np.array([0.0, 0.4, 0.3, 0.5, 0.5, 1e-300, 1 - 1e-16, 0.2])
     y = np.array([1, 1, 0, 1, 1, 0, 1, 1])
-    found = calibration_by_group(y, p, list("aabbccdd"))
-    for one in found.groups:
-        for interval in (one.difference, one.ratio):
+    by_group = calibration_by_group(y, p, list("aabbccdd"))
+    for record in by_group.groups:
+        for interval in (record.difference, record.ratio):
             assert interval.low <= interval.estimate <= interval.high
-        assert 0 <= one.pvalue <= 1 and np.isfinite(one.shrunk)
-        assert one.equal_scores is None and one.error is None
-    assert found.groups[0].pvalue < 1e-5  # impossible labels
+        assert 0 <= record.pvalue <= 1 and np.isfinite(record.shrunk)
+        assert record.equal_scores is None and record.error is None
+    assert by_group.groups[0].pvalue < 1e-5  # impossible labels
     alone = calibration_by_group([1, 1], [0.5, 0.6], ["a", "a"], labels=[0, 1])
     assert alone.groups[0].observed == 1
 
@@ -173,25 +179,27 @@ def test_a_sketch_with_groups(notion, weighted):
     """The numbers of the samples, up to the folds and the width of the cells."""
     y, p, group = world(4000)
     if notion == "classwise":
-        data = make_tempered_simplex(4000, 3, random_state=0)
-        y, p = data.y, data.y_proba
+        sample = make_tempered_simplex(4000, 3, random_state=0)
+        y, p = sample.y, sample.y_proba
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else None
     sketch = ForecastSketch(labels=np.unique(y), notion=notion)
     sketch.partial_fit(y, p, by=group, sample_weight=weight)
-    found = calibration_by_group(sketch, notion=notion).groups
-    exact = calibration_by_group(y, p, group, notion=notion, sample_weight=weight).groups
-    for one, two in zip(found, exact, strict=True):
+    of_sketch = calibration_by_group(sketch, notion=notion).groups
+    of_samples = calibration_by_group(y, p, group, notion=notion, sample_weight=weight).groups
+    for sketched, exact in zip(of_sketch, of_samples, strict=True):
         for name in ("name", "event", "n_samples", "detected"):
-            assert getattr(one, name) == getattr(two, name)
-        assert one.observed == pytest.approx(two.observed)
-        assert one.difference.estimate == pytest.approx(two.difference.estimate, abs=1e-6)
+            assert getattr(sketched, name) == getattr(exact, name)
+        assert sketched.observed == pytest.approx(exact.observed)
+        assert sketched.difference.estimate == pytest.approx(exact.difference.estimate, abs=1e-6)
         for field in ("difference", "ratio", "error"):
-            a, b = (dataclasses.astuple(getattr(record, field)) for record in (one, two))
+            a, b = (dataclasses.astuple(getattr(side, field)) for side in (sketched, exact))
             assert_allclose(a, b, rtol=1e-3, atol=1e-6)
-        near = 0.5 * two.equal_scores.standard_error  # the folds of the isotonic curve differ
-        assert one.equal_scores.estimate == pytest.approx(two.equal_scores.estimate, abs=near)
-        assert one.equal_scores.low == pytest.approx(two.equal_scores.low, abs=near)
-        assert np.log(one.pvalue) == pytest.approx(np.log(two.pvalue), rel=0.01, abs=0.01)
+        near = 0.5 * exact.equal_scores.standard_error  # the folds of the isotonic curve differ
+        assert sketched.equal_scores.estimate == pytest.approx(
+            exact.equal_scores.estimate, abs=near
+        )
+        assert sketched.equal_scores.low == pytest.approx(exact.equal_scores.low, abs=near)
+        assert np.log(sketched.pvalue) == pytest.approx(np.log(exact.pvalue), rel=0.01, abs=0.01)
     with pytest.raises(ValueError, match="leave out y_proba, by"):
         calibration_by_group(sketch, p, group)
     with pytest.raises(ValueError, match="has no groups: pass by= to partial_fit or summarize"):
@@ -211,9 +219,13 @@ def test_intervals_with_clusters():
     for seed in range(120):
         y, p, site, cluster = of_sites(seed)
         for k, groups in enumerate((None, cluster)):
-            found = calibration_by_group(y, p, site, groups=groups).groups
-            held[0, k] += all(one.difference.low <= 0 <= one.difference.high for one in found)
-            held[1, k] += all(one.equal_scores.low <= 0 <= one.equal_scores.high for one in found)
+            records = calibration_by_group(y, p, site, groups=groups).groups
+            held[0, k] += all(
+                record.difference.low <= 0 <= record.difference.high for record in records
+            )
+            held[1, k] += all(
+                record.equal_scores.low <= 0 <= record.equal_scores.high for record in records
+            )
     assert np.all(held[:, 0] <= 0.85 * 120)
     assert np.all(held[:, 1] >= (0.95 - 2 * 0.02) * 120)
 
@@ -223,11 +235,12 @@ def test_clusters_widen_intervals():
     plain = calibration_by_group(y, p, site)
     pairs = zip(plain.groups, calibration_by_group(y, p, site, groups=cluster).groups, strict=True)
     wider = []
-    for one, two in pairs:
-        assert two.difference.high - two.difference.low > one.difference.high - one.difference.low
-        assert two.pvalue >= one.pvalue
-        assert two.equal_scores.standard_error > one.equal_scores.standard_error
-        wider.append(two.error.high > one.error.high)
+    for independent, robust in pairs:
+        widths = [r.difference.high - r.difference.low for r in (independent, robust)]
+        assert widths[1] > widths[0]
+        assert robust.pvalue >= independent.pvalue
+        assert robust.equal_scores.standard_error > independent.equal_scores.standard_error
+        wider.append(robust.error.high > independent.error.high)
     assert any(wider)  # not all: dependent samples that pass as independent may show a jump
 
 

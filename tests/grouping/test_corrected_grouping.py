@@ -21,27 +21,27 @@ def hidden(n_classes, n_samples, seed, size=1.0):
     rng, fixed = np.random.default_rng(seed), np.random.default_rng(n_classes)
     map_, tilt = fixed.normal(size=(5, n_classes)), fixed.normal(size=n_classes)
     x, side = rng.normal(size=(n_samples, 5)), rng.random(n_samples) < 0.5
-    one, two = (softmax(0.6 * x @ map_ + s * size * tilt, axis=1) for s in (1, -1))
-    score, posterior = (one + two) / 2, np.where(side[:, None], one, two)
+    above, below = (softmax(0.6 * x @ map_ + s * size * tilt, axis=1) for s in (1, -1))
+    score, posterior = (above + below) / 2, np.where(side[:, None], above, below)
     X = np.column_stack([x, side + 0.3 * rng.normal(size=n_samples)])
     y = (posterior.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
     return X, y, score, np.mean(np.sum((posterior - score) ** 2, axis=1))
 
 
 def fit(X, y, score, **options):
-    given = {"labels": np.arange(score.shape[1]), "random_state": 0, **options}
-    return GroupingLossEstimator(**given).fit(X, y, y_proba=score)
+    parameters = {"labels": np.arange(score.shape[1]), "random_state": 0, **options}
+    return GroupingLossEstimator(**parameters).fit(X, y, y_proba=score)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_most_of_the_grouping_loss_of_several_classes_is_found(n_classes):
     """n = 2000: .84 of the truth for 3 classes, .7 for 10; never above in the limit."""
     for seed in range(2):
-        *data, truth = hidden(n_classes, 2000, seed, size=0.8)
-        found = fit(*data)
-        assert 0.55 * truth < found.grouping_loss_ < truth + 2 * found.standard_error_
-        assert 0 < found.confidence_interval_[0] < truth and found.pvalue_ < 1e-4
-        assert found.valid_ and found.reason_ == "" and len(found.regions_) > 10
+        X, y, score, truth = hidden(n_classes, 2000, seed, size=0.8)
+        estimator = fit(X, y, score)
+        assert 0.55 * truth < estimator.grouping_loss_ < truth + 2 * estimator.standard_error_
+        assert 0 < estimator.confidence_interval_[0] < truth and estimator.pvalue_ < 1e-4
+        assert estimator.valid_ and estimator.reason_ == "" and len(estimator.regions_) > 10
 
 
 def test_nothing_is_found_where_nothing_is():
@@ -51,19 +51,19 @@ def test_nothing_is_found_where_nothing_is():
     for seed in range(3):
         X, y, score, _ = hidden(3, 800, seed, size=0.0)
         for forecast in (score, softmax(np.log(score) @ matrix, axis=1)):
-            found = fit(X, y, forecast, method="risk")
-            assert found.confidence_interval_[0] <= 0 and found.pvalue_ > 0.001
-            above.append(found.confidence_interval_[1] >= 0)
+            estimator = fit(X, y, forecast, method="risk")
+            assert estimator.confidence_interval_[0] <= 0 and estimator.pvalue_ > 0.001
+            above.append(estimator.confidence_interval_[1] >= 0)
     assert sum(above) >= 4  # two forecasts of each data set
 
 
 @pytest.mark.slow
 def test_level_without_grouping_loss():
     """100 data sets: at most 10 of p < .05, binomially below 11 of 5 % in .99; no interval < 0."""
-    found = [fit(*hidden(3, 800, seed, size=0.0)[:3], method="risk") for seed in range(100)]
-    assert sum(one.pvalue_ < 0.05 for one in found) <= 10
-    assert sum(one.confidence_interval_[1] < 0 for one in found) <= 5
-    assert sum(one.confidence_interval_[0] > 0 for one in found) <= 5
+    estimators = [fit(*hidden(3, 800, seed, size=0.0)[:3], method="risk") for seed in range(100)]
+    assert sum(estimator.pvalue_ < 0.05 for estimator in estimators) <= 10
+    assert sum(estimator.confidence_interval_[1] < 0 for estimator in estimators) <= 5
+    assert sum(estimator.confidence_interval_[0] > 0 for estimator in estimators) <= 5
 
 
 def test_a_partition_of_many_classes_says_that_it_tells_nothing():
@@ -119,11 +119,11 @@ class Counting:
     """Keeps the largest number of threads that a fit and a prediction may use."""
 
     def fit(self, X, y):
-        type(self).fitted = max(one["num_threads"] for one in threadpool_info())
+        type(self).fitted = max(pool["num_threads"] for pool in threadpool_info())
         return super().fit(X, y)
 
     def predict_proba(self, X):
-        type(self).predicted = max(one["num_threads"] for one in threadpool_info())
+        type(self).predicted = max(pool["num_threads"] for pool in threadpool_info())
         return super().predict_proba(X)
 
 
@@ -150,13 +150,13 @@ def test_small_fits_and_one_job_use_one_thread():
 
 def test_libraries_of_later_imports_use_one_thread_too(monkeypatch):
     """The libraries are searched for once, and again when a module has been imported."""
-    found, search = [], ThreadpoolController
+    searches, search = [], ThreadpoolController
     X, y = np.arange(6.0)[:, None], np.tile([0, 1], 3)
     fit = partial(CrossFitProba(Threads(), cv=2).fit, X, y)
     monkeypatch.setitem(sys.modules, "some_library", sys)
     name = "skcalib._util.parallel.ThreadpoolController"
-    monkeypatch.setattr(name, lambda: found.append("searched") or search())
-    assert fit().estimator_.fitted == 1 and found == ["searched"]
-    assert fit().estimator_.fitted == 1 and found == ["searched"]
+    monkeypatch.setattr(name, lambda: searches.append("searched") or search())
+    assert fit().estimator_.fitted == 1 and searches == ["searched"]
+    assert fit().estimator_.fitted == 1 and searches == ["searched"]
     monkeypatch.setitem(sys.modules, "another_library", sys)
-    assert fit().estimator_.fitted == 1 and found == ["searched"] * 2
+    assert fit().estimator_.fitted == 1 and searches == ["searched"] * 2

@@ -47,13 +47,13 @@ def sample(name, truth, seed, n_samples, hidden=0.0):
 
 def fits(name, truth, n_seeds, n_samples=1000, hidden=0.0, **options):
     """Mean bound, its standard error over the seeds, and the p-values."""
-    found = []
+    estimators = []
     for seed in range(n_seeds):
         X, y, p = sample(name, truth, seed, n_samples, hidden)
-        found.append(GroupingLossEstimator(random_state=0, **options).fit(X, y, y_proba=p))
-    bounds = np.array([one.grouping_loss_ for one in found])
+        estimators.append(GroupingLossEstimator(random_state=0, **options).fit(X, y, y_proba=p))
+    bounds = np.array([estimator.grouping_loss_ for estimator in estimators])
     error = bounds.std(ddof=1) / np.sqrt(n_seeds)
-    return bounds.mean(), error, np.array([one.pvalue_ for one in found])
+    return bounds.mean(), error, np.array([estimator.pvalue_ for estimator in estimators])
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -85,9 +85,9 @@ OPTIONS = {
 @pytest.mark.parametrize("option", OPTIONS)
 def test_other_options_find_none_either(option):
     """The curve takes no more from the bound of regions than of scores that are not crowded."""
-    options, data = OPTIONS[option], ("steep", 3)
-    mean, error, pvalues = fits("at 1/2", *data, n_samples=2000, **options)
-    plain, _, _ = fits("log odds", *data, n_samples=2000, **options)
+    options = {"n_samples": 2000, **OPTIONS[option]}
+    mean, error, pvalues = fits("at 1/2", "steep", 3, **options)
+    plain, _, _ = fits("log odds", "steep", 3, **options)
     assert abs(mean - plain) < 1e-3 and mean < 5e-4 + 3 * error and pvalues.min() > 1e-3
 
 
@@ -107,8 +107,8 @@ def test_scores_of_three_classes_that_are_crowded():
         Z -= Z.mean(axis=1, keepdims=True)
         y = (rng.random((1500, 1)) > softmax(1.5 * Z, axis=1).cumsum(axis=1)[:, :2]).sum(axis=1)
         p = softmax(standard(np.sinh(3 * Z)) + [0, 1, 3], axis=1)
-        found = GroupingLossEstimator(method="risk", random_state=0).fit(Z, y, y_proba=p)
-        bounds.append(found.grouping_loss_)
+        estimator = GroupingLossEstimator(method="risk", random_state=0).fit(Z, y, y_proba=p)
+        bounds.append(estimator.grouping_loss_)
     assert np.mean(bounds) < 1.5e-3
 
 

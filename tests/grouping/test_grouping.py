@@ -41,19 +41,22 @@ def test_golden_rows():
     values = {row["quantity"]: row["value"] for row in golden_rows("gl_sim_n2000")}
     assert len(values) == 4
     with np.load(GOLDEN / "gl_sim_n2000.npz") as file:
-        data = dict(file)
-    test, bins = data["is_test"], data["bin"]
-    score, target = pairs(data["score"]), pairs(data["y"])
+        arrays = dict(file)
+    test, bins = arrays["is_test"], arrays["bin"]
+    score, target = pairs(arrays["score"]), pairs(arrays["y"])
     np.testing.assert_array_equal(level_sets(score, 10, "uniform"), bins)
-    parts = (bins, 1000 * bins + data["region"], score, target, score, np.ones(len(test)))
+    parts = (bins, 1000 * bins + arrays["region"], score, target, score, np.ones(len(test)))
     terms = partition_terms(Brier(), *(part[test] for part in parts))
-    given = fast(method="partition", n_bins=10, strategy="uniform").fit(
-        data["X"][test], data["y"][test], y_proba=data["score"][test], regions=data["region"][test]
+    estimator = fast(method="partition", n_bins=10, strategy="uniform").fit(
+        arrays["X"][test],
+        arrays["y"][test],
+        y_proba=arrays["score"][test],
+        regions=arrays["region"][test],
     )
-    for found in (terms.plugin, given.plugin_):
-        assert found == pytest.approx(values["GL_plugin"], abs=1e-10)
-    for found in (terms.bias, given.bias_):
-        assert found == pytest.approx(values["GL_bias"], abs=1e-10)
+    for value in (terms.plugin, estimator.plugin_):
+        assert value == pytest.approx(values["GL_plugin"], abs=1e-10)
+    for value in (terms.bias, estimator.bias_):
+        assert value == pytest.approx(values["GL_bias"], abs=1e-10)
     assert terms.explained == pytest.approx(values["GL_explained_debiased"], abs=1e-10)
     # The induced row is over both halves; the scores are calibrated, so they are the curve.
     whole = partition_terms(Brier(), bins, bins, score, target, score, np.ones(len(test)))
@@ -63,7 +66,7 @@ def test_golden_rows():
 @pytest.mark.parametrize("shift", [0.0, 0.08])
 def test_regions_of_ten_classes_against_the_curve(shift):
     """Two groups whose frequencies of two classes differ: 2 shift^2 is found, and 0 without."""
-    found, paper = [], []
+    auto, paper = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         proba = 0.8 * rng.dirichlet(np.ones(10), 1000) + 0.1 * (np.arange(10) < 2)
@@ -71,14 +74,14 @@ def test_regions_of_ten_classes_against_the_curve(shift):
         truth = proba + np.outer(group, shift * np.r_[1, -1, np.zeros(8)])
         y = (truth.cumsum(axis=1) < rng.random((1000, 1))).sum(axis=1)
         run = dict(labels=range(10), confidence_level=0.9)
-        for method, out in (("auto", found), ("partition", paper)):
+        for method, out in (("auto", auto), ("partition", paper)):
             estimator = fast(method=method, **run).fit(proba, y, y_proba=proba, regions=group)
             out.append((estimator.grouping_loss_, estimator.standard_error_))
-    mean, error = np.mean(found, axis=0)
-    spread = np.std([one for one, _ in found], ddof=1)
+    mean, error = np.mean(auto, axis=0)
+    spread = np.std([loss for loss, _ in auto], ddof=1)
     assert abs(mean - 2 * shift**2) < 3 * spread / np.sqrt(6)
     assert 0.7 < error / spread < 2.5
-    assert max(one for one, _ in paper) < -0.02  # level sets are wide
+    assert max(loss for loss, _ in paper) < -0.02  # level sets are wide
 
 
 def test_two_pure_regions_explain_all_of_the_log_loss():
@@ -100,9 +103,9 @@ def test_two_pure_regions_explain_all_of_the_log_loss():
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_forecasts_of_exactly_zero(loss, method):
     """An infinite log loss is an answer; nothing is NaN, and no bound of what is left is lost."""
-    data = make_grouping_problem(1000, random_state=0)
-    p = np.where(data.y_proba[:, 1] < 0.2, 0.0, data.y_proba[:, 1])
-    estimator = fast(loss=loss, method=method).fit(data.X, data.y, y_proba=p)
+    sample = make_grouping_problem(1000, random_state=0)
+    p = np.where(sample.y_proba[:, 1] < 0.2, 0.0, sample.y_proba[:, 1])
+    estimator = fast(loss=loss, method=method).fit(sample.X, sample.y, y_proba=p)
     names = ["expected_loss_", "calibration_error_", "calibration_error_corrected_"]
     if loss != "spherical" or method == "risk":
         names.append("epistemic_bound_")
@@ -122,8 +125,8 @@ def test_classwise_log_loss_of_the_paper():
     log_loss = -np.mean(np.log(y_proba[np.arange(len(y)), y]))
     options = dict(n_bins=2, smoother=LevelSets(), notion=Classwise(reduce="sum"))
     options["method"] = "partition"
-    given, scores = {"y_proba": y_proba, "regions": region}, (ClasswiseLogLoss(), LogLoss())
-    paper, ours = (fast(loss=score, **options).fit(X, y, **given) for score in scores)
+    arguments, scores = {"y_proba": y_proba, "regions": region}, (ClasswiseLogLoss(), LogLoss())
+    paper, ours = (fast(loss=score, **options).fit(X, y, **arguments) for score in scores)
     explained, calibration = 0.0, 0.0
     for k in range(3):
         frame = pd.DataFrame({"event": y == k, "p": y_proba[:, k], "region": region})
@@ -139,19 +142,19 @@ def test_classwise_log_loss_of_the_paper():
 
 
 @pytest.fixture(scope="module")
-def data():
+def sample():
     return make_grouping_problem(3000, random_state=0)
 
 
-def test_records_by_hand(data):
+def test_records_by_hand(sample):
     """Regions of the table, from the samples of given regions; a badly calibrated score."""
-    regions = np.where(data.X[:, 0] > data.X[:, 1], "north", "south")
-    score = np.sqrt(data.y_proba[:, 1])
+    regions = np.where(sample.X[:, 0] > sample.X[:, 1], "north", "south")
+    score = np.sqrt(sample.y_proba[:, 1])
     estimator = fast(n_bins=3, confidence_level=0.9)
-    estimator.fit(data.X, data.y, y_proba=score, regions=regions)
+    estimator.fit(sample.X, sample.y, y_proba=score, regions=regions)
     bins = level_sets(pairs(score), 3, "quantile")
     smoother = LogitSmoother().for_loss(Brier())
-    curve = smoother.fit(pairs(score), pairs(data.y)).smooth_held_out()[:, 1]
+    curve = smoother.fit(pairs(score), pairs(sample.y)).smooth_held_out()[:, 1]
     harms = [record.harm for record in estimator.regions_]
     assert len(harms) == 6 and harms == sorted(harms, reverse=True)
     noise = {}
@@ -159,22 +162,24 @@ def test_records_by_hand(data):
         name = record.rule.removeprefix("region ")
         level = bins == record.level_set
         here = level & (regions == name)
-        outcome, size = data.y[here].mean(), here.sum()
+        outcome, size = sample.y[here].mean(), here.sum()
         assert record.n_samples == size == record.effective_size and record.event == "class 1"
         assert record.share == pytest.approx(size / 3000)
         assert record.mean_score == pytest.approx(score[here].mean())
         assert record.mean_outcome == pytest.approx(outcome)
-        expected = curve[here].mean() + data.y[level].mean() - curve[level].mean()
+        expected = curve[here].mean() + sample.y[level].mean() - curve[level].mean()
         assert record.expected == pytest.approx(expected)
         assert record.gap == pytest.approx(expected - outcome)
         interval = np.array(clopper_pearson(outcome, size, 0.9))
         np.testing.assert_allclose((record.low, record.high), interval)
-        residual = data.y[here] - curve[here]
+        residual = sample.y[here] - curve[here]
         noise[record.level_set, name] = size / level.sum(), residual.var() / (size - 1)
     for record in estimator.regions_:
         parts = [noise[record.level_set, name] for name in ("north", "south")]
         share, alone = noise[record.level_set, record.rule.removeprefix("region ")]
-        variance = (1 - 2 * share) * alone + sum(part**2 * one for part, one in parts)
+        variance = (1 - 2 * share) * alone + sum(
+            part**2 * noise_of_part for part, noise_of_part in parts
+        )
         assert record.harm == pytest.approx(record.share * (record.gap**2 - variance))
     most = estimator.regions_[0]
     south = most.rule == "region south"
@@ -182,29 +187,29 @@ def test_records_by_hand(data):
     assert replace(most, low=0.0, high=1.0).direction == ""  # its interval has the expected one
 
 
-def test_regions_may_have_any_names(data):
+def test_regions_may_have_any_names(sample):
     number = np.arange(3000) % 4
 
     def fitted(regions):
-        return fast(n_bins=5).fit(data.X, data.y, y_proba=data.y_proba, regions=regions)
+        return fast(n_bins=5).fit(sample.X, sample.y, y_proba=sample.y_proba, regions=regions)
 
     expected = fitted(number).grouping_loss_
     category, mixed = pd.Series(number).astype("category"), np.array([None, "b", 3, 4.5], object)
     for regions in (np.array(list("abcd"))[number], mixed[number], category, number.tolist()):
-        found = fitted(regions)
-        assert found.grouping_loss_ == pytest.approx(expected, abs=1e-12)
-        assert len(found.regions_) == 20
+        estimator = fitted(regions)
+        assert estimator.grouping_loss_ == pytest.approx(expected, abs=1e-12)
+        assert len(estimator.regions_) == 20
 
 
-def test_a_fitted_partitioner_is_used_as_it_is(data):
-    X = data.X @ [[1], [-1]]
+def test_a_fitted_partitioner_is_used_as_it_is(sample):
+    X = sample.X @ [[1], [-1]]
     north = DecisionTreeClassifier(max_leaf_nodes=2).fit(X, X[:, 0] > 0)
     estimator = fast(method="partition", partitioner=FrozenEstimator(north), n_bins=5)
-    estimator.fit(X, data.y, y_proba=data.y_proba)
-    given = fast(method="partition", n_bins=5)
-    given.fit(X, data.y, y_proba=data.y_proba, regions=X[:, 0] > 0)
-    assert len(estimator.regions_) == len(given.regions_) == 10
-    assert estimator.grouping_loss_ == pytest.approx(given.grouping_loss_, abs=0.004)
+    estimator.fit(X, sample.y, y_proba=sample.y_proba)
+    with_regions = fast(method="partition", n_bins=5)
+    with_regions.fit(X, sample.y, y_proba=sample.y_proba, regions=X[:, 0] > 0)
+    assert len(estimator.regions_) == len(with_regions.regions_) == 10
+    assert estimator.grouping_loss_ == pytest.approx(with_regions.grouping_loss_, abs=0.004)
 
 
 @pytest.mark.parametrize(("size", "warns"), [(3, True), (5, True), (6, False)])
@@ -221,8 +226,8 @@ def test_regions_of_few_samples_are_stated(size, warns):
     assert len(fitted.regions_) == 40
 
 
-def test_missing_values_follow_the_tags(data):
-    X, y, proba = data.X[:600].copy(), data.y[:600], {"y_proba": data.y_proba[:600]}
+def test_missing_values_follow_the_tags(sample):
+    X, y, proba = sample.X[:600].copy(), sample.y[:600], {"y_proba": sample.y_proba[:600]}
     X[::7, 0] = np.nan
     tree = DecisionTreeClassifier(max_leaf_nodes=6, min_samples_leaf=10)
     for takes in (None, "stump", tree):
@@ -243,15 +248,15 @@ def test_missing_values_follow_the_tags(data):
         assert not get_tags(fast(estimator=inner)).input_tags.sparse
 
 
-def test_arguments_of_fit_do_not_stay_on_the_estimator(data):
+def test_arguments_of_fit_do_not_stay_on_the_estimator(sample):
     """Only parameters and fitted attributes are left, also after a fit that failed."""
     estimator = fast(region_ratio=6)
     parameters = set(estimator.get_params())
     assert set(vars(estimator)) == parameters
     with pytest.raises(ValueError, match="pass y_proba"):
-        estimator.fit(data.X, data.y)
+        estimator.fit(sample.X, sample.y)
     assert set(vars(estimator)) == parameters
-    estimator.fit(data.X, data.y, y_proba=data.y_proba, regions=np.arange(len(data.y)) % 2)
+    estimator.fit(sample.X, sample.y, y_proba=sample.y_proba, regions=np.arange(len(sample.y)) % 2)
     fitted = set(vars(estimator)) - parameters
     assert fitted and all(name.endswith("_") and not name.startswith("_") for name in fitted)
 
@@ -279,24 +284,29 @@ def test_classifiers_fitted_frozen_and_cross_validated():
     assert sum(region.n_samples for region in later.regions_) == 450  # half of three quarters
 
 
-def test_names_are_told_and_small_regions_warned_about(data):
+def test_names_are_told_and_small_regions_warned_about(sample):
     names = np.array(["ill", "well"])
-    frame = pd.DataFrame(data.X, columns=["age", "dose"])
+    frame = pd.DataFrame(sample.X, columns=["age", "dose"])
     named = fast(estimator=LogisticRegression(), cv=3, method="partition")
-    named.fit(frame, pd.Series(names[data.y]))
+    named.fit(frame, pd.Series(names[sample.y]))
     assert {region.event for region in named.regions_} == {"class well"}
     assert all("x0" not in r.rule and "x1" not in r.rule for r in named.regions_)
     assert any("age" in region.rule for region in named.regions_)
     with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
-        fast(method="partition", region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
+        fast(method="partition", region_ratio=3).fit(sample.X, sample.y, y_proba=sample.y_proba)
     assert record[0].filename == __file__
-    fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)  # no warning
+    fast(method="partition").fit(sample.X, sample.y, y_proba=sample.y_proba)  # no warning
 
 
 @pytest.mark.parametrize("parameters", [{}, {"method": "risk"}, {"swap": True}], ids=repr)
-def test_zero_weights_remove_samples(data, parameters):
+def test_zero_weights_remove_samples(sample, parameters):
     """Bit by bit: bins, halves, trees, curve and permutations are those of the rows that count."""
-    X, y, proba, keep = data.X[:1200], data.y[:1200], data.y_proba[:1200], np.arange(1200) % 4 > 0
+    X, y, proba, keep = (
+        sample.X[:1200],
+        sample.y[:1200],
+        sample.y_proba[:1200],
+        np.arange(1200) % 4 > 0,
+    )
     estimator = GroupingLossEstimator(n_permutations=20, random_state=0, **parameters)
     weighted = clone(estimator).fit(X, y, sample_weight=2.0 * keep, y_proba=proba)
     removed = clone(estimator).fit(X[keep], y[keep], y_proba=proba[keep])
@@ -305,9 +315,9 @@ def test_zero_weights_remove_samples(data, parameters):
     assert len(weighted.regions_) == len(removed.regions_)
 
 
-def test_attributes_add_up(data):
+def test_attributes_add_up(sample):
     def fitted(regions=None, **parameters):
-        return fast(**parameters).fit(data.X, data.y, y_proba=data.y_proba, regions=regions)
+        return fast(**parameters).fit(sample.X, sample.y, y_proba=sample.y_proba, regions=regions)
 
     for parameters in ({}, {"loss": "log"}, {"notion": "classwise"}, {"swap": True}):
         e = fitted(method="partition", **parameters)
@@ -329,8 +339,10 @@ def test_attributes_add_up(data):
     assert risk.calibration_induced_ == 0  # no bins hide anything
     assert risk.calibration_error_corrected_ == risk.calibration_error_
     assert risk.pvalue_ < 0.01 and fitted().valid_
-    given = fitted(regions=data.X[:, 0] > 0)
-    assert np.isnan(given.scale_) and given.grouping_loss_ == given.explained_ - given.induced_
+    with_regions = fitted(regions=sample.X[:, 0] > 0)
+    assert np.isnan(with_regions.scale_) and with_regions.grouping_loss_ == (
+        with_regions.explained_ - with_regions.induced_
+    )
 
 
 class Twice(Notion):
@@ -343,12 +355,12 @@ class Twice(Notion):
         yield forecast, target
 
 
-def test_notions(data):
+def test_notions(sample):
     """Two classes are one problem however they are looked at; every problem of a notion counts."""
 
     def bound(notion):
         e = fast(notion=notion, smoother="isotonic", method="partition")
-        e.fit(data.X, data.y, y_proba=data.y_proba)
+        e.fit(sample.X, sample.y, y_proba=sample.y_proba)
         return e.explained_, e.regions_
 
     canonical, regions = bound("canonical")
@@ -374,20 +386,20 @@ def test_notions(data):
         ({"method": "risk", "partitioner": Ridge}, {}, "With method='risk' the partitioner must"),
     ],
 )
-def test_refusals(data, parameters, fit, words):
+def test_refusals(sample, parameters, fit, words):
     with pytest.raises(ValueError, match=words):
-        fast(**parameters).fit(data.X, data.y, **{"y_proba": data.y_proba, **fit})
+        fast(**parameters).fit(sample.X, sample.y, **{"y_proba": sample.y_proba, **fit})
 
 
 def test_a_handful_of_samples():
     """Small data get fewer level sets, a warning, and numbers."""
-    data = make_grouping_problem(40, random_state=0)
-    assert np.isfinite(fast().fit(data.X, data.y, y_proba=data.y_proba).grouping_loss_)
+    sample = make_grouping_problem(40, random_state=0)
+    assert np.isfinite(fast().fit(sample.X, sample.y, y_proba=sample.y_proba).grouping_loss_)
     with pytest.warns(UserWarning, match="unreliable"):
-        small = fast(method="partition").fit(data.X[:8], data.y[:8], y_proba=data.y_proba[:8])
+        small = fast(method="partition").fit(sample.X[:8], sample.y[:8], y_proba=sample.y_proba[:8])
     assert np.isfinite(small.grouping_loss_)
     with pytest.raises(ValueError, match="grouping loss needs at least 4 samples"):
-        fast().fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
+        fast().fit(sample.X[:2], [0, 1], y_proba=sample.y_proba[:2])
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -396,12 +408,12 @@ def test_links_are_odd_and_bounded_and_their_truth_is_right(link, within_standar
     psi = LINKS[link](t)
     np.testing.assert_allclose(psi, -psi[::-1], atol=1e-12)
     assert 0.9 < np.abs(psi).max() <= 1
-    data = make_grouping_problem(30_000, link=link, random_state=0)
+    sample = make_grouping_problem(30_000, link=link, random_state=0)
     for name, score in (("brier", Brier()), ("log", LogLoss())):
-        draws = score.divergence(data.posterior, data.y_proba)
-        within_standard_errors(draws, data.truth[f"grouping_{name}"])
-    within_standard_errors(data.y - data.y_proba[:, 1], 0)
-    assert data.posterior.min() >= 0 and data.posterior.max() <= 1
+        draws = score.divergence(sample.posterior, sample.y_proba)
+        within_standard_errors(draws, sample.truth[f"grouping_{name}"])
+    within_standard_errors(sample.y - sample.y_proba[:, 1], 0)
+    assert sample.posterior.min() >= 0 and sample.posterior.max() <= 1
 
 
 def test_no_epistemic_bound_where_the_divergence_is_not_jointly_convex():
@@ -438,14 +450,14 @@ def test_bound_of_the_squared_error_without_a_curve():
     """Mean over 40 data sets against E (Q - S)^2 of an over-confident score, by the posterior."""
     bounds, truths = [], []
     for seed in range(40):
-        data = make_grouping_problem(4000, random_state=seed)
-        proba = softmax(1.3 * np.log(data.y_proba), axis=1)
-        fitted = fast(method="partition", random_state=seed).fit(data.X, data.y, y_proba=proba)
+        sample = make_grouping_problem(4000, random_state=seed)
+        proba = softmax(1.3 * np.log(sample.y_proba), axis=1)
+        fitted = fast(method="partition", random_state=seed).fit(sample.X, sample.y, y_proba=proba)
         bounds.append(fitted.binned_epistemic_bound_)
-        truths.append(np.mean((data.posterior - proba)[:, 1] ** 2))
+        truths.append(np.mean((sample.posterior - proba)[:, 1] ** 2))
     bounds, truth = np.array(bounds), np.mean(truths)
     error = bounds.std(ddof=1) / np.sqrt(len(bounds))
     assert bounds.mean() <= truth + 2 * error
     assert bounds.mean() >= 0.6 * truth
-    log = fast(method="partition", loss="log").fit(data.X, data.y, y_proba=proba)
+    log = fast(method="partition", loss="log").fit(sample.X, sample.y, y_proba=proba)
     assert np.isnan(log.binned_epistemic_bound_)

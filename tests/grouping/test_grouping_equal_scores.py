@@ -24,8 +24,8 @@ def test_pvalues_are_those_of_exact_binomials(n, p):
     for hits in range(n + 1):
         exact = min(1, 2 * min(binom.sf(hits - 1, n, p), binom.cdf(hits, n, p)))
         if 1e-8 < exact < 0.2:
-            found = label_sum_pvalue(hits - n * p, np.ones(n), np.full(n, p))
-            assert 0.99 * exact < found < 1.7 * exact, (hits, exact, found)
+            pvalue = label_sum_pvalue(hits - n * p, np.ones(n), np.full(n, p))
+            assert 0.99 * exact < pvalue < 1.7 * exact, (hits, exact, pvalue)
             compared += 1
     assert compared >= 5
 
@@ -33,8 +33,10 @@ def test_pvalues_are_those_of_exact_binomials(n, p):
 def test_pvalues_at_the_ends():
     sure = label_sum_pvalue(5.0, np.ones(10), np.full(10, 0.5))  # all ten labels are 1
     assert 2 * 0.5**10 < sure < 0.01
-    one, other = (label_sum_pvalue(6.0, np.resize(a, 10), np.full(10, 0.5)) for a in (1, [1, -1]))
-    assert one == pytest.approx(other) and 0.5**10 < one < sure  # more than possible
+    same_signs, mixed_signs = (
+        label_sum_pvalue(6.0, np.resize(signs, 10), np.full(10, 0.5)) for signs in (1, [1, -1])
+    )
+    assert same_signs == pytest.approx(mixed_signs) and 0.5**10 < same_signs < sure  # impossible
     assert label_sum_pvalue(0.0, np.ones(10), np.full(10, 0.5)) == 1
     assert label_sum_pvalue(3.0, np.zeros(10), np.full(10, 0.5)) == 1
     few, many = (label_sum_pvalue(30.0, np.ones(400), np.full(400, 0.5), v) for v in (None, 200.0))
@@ -53,9 +55,9 @@ def test_functions_of_the_score_are_no_groups(n_samples):
         y = (rng.random(n_samples) < expit(x)).astype(int)
         X = np.column_stack([x**2, np.sin(3 * x), x > 1, np.abs(x) // 0.5])
         assert differences_at_equal_scores(y, expit(x), X).named == ()
-    other = np.where(rng.random(n_samples) < 0.5, X[:, 0], -1.0)  # of half of the samples
-    y = (rng.random(n_samples) < expit(x + np.where(other > 0, 1.5, -1.5))).astype(int)
-    assert differences_at_equal_scores(y, expit(x), other[:, None]).named
+    feature = np.where(rng.random(n_samples) < 0.5, X[:, 0], -1.0)  # of half of the samples
+    y = (rng.random(n_samples) < expit(x + np.where(feature > 0, 1.5, -1.5))).astype(int)
+    assert differences_at_equal_scores(y, expit(x), feature[:, None]).named
 
 
 def test_statistic_is_a_regression_on_curve_and_group():
@@ -66,15 +68,15 @@ def test_statistic_is_a_regression_on_curve_and_group():
     group = rng.random(n) < 0.3 + 0.3 * (score > 0.5)
     weight = rng.uniform(0.5, 2, n)
     equal = EqualScores(score, hit, weight)
-    found = compare(equal, group[:, None])
+    statistics = compare(equal, group[:, None])
     columns = np.column_stack([score[:, None] == [0.2, 0.4, 0.7], group]).astype(float)
     slopes = LinearRegression(fit_intercept=False).fit(columns, hit, weight).coef_
-    assert found.total[0] / found.information[0] == pytest.approx(slopes[-1])
+    assert statistics.total[0] / statistics.information[0] == pytest.approx(slopes[-1])
     for value in (0.2, 0.4, 0.7):
         here = score == value
         assert equal.curve[here] == pytest.approx(np.average(hit[here], weights=weight[here]))
-    own = np.average((hit - equal.curve)[group], weights=weight[group])
-    assert found.total[0] / (equal.weight @ group) == pytest.approx(own)
+    mean_residual = np.average((hit - equal.curve)[group], weights=weight[group])
+    assert statistics.total[0] / (equal.weight @ group) == pytest.approx(mean_residual)
 
 
 def test_harm_is_the_explained_part_of_the_grouping_loss():
@@ -84,11 +86,11 @@ def test_harm_is_the_explained_part_of_the_grouping_loss():
         rng = np.random.default_rng(seed)
         p, group = rng.uniform(0.2, 0.7, 1500), rng.random(1500) < 0.3
         y = rng.random(1500) < p + np.where(group, 0.14, -0.06)
-        (one,) = differences_at_equal_scores(y, p**2, group[:, None] * 1.0).named
-        assert (one.rule, one.direction) == ("x0 = 1", "too_low")
-        harms.append(one.harm)
-        inside += one.low <= 0.14 <= one.high
-        assert one.estimate == pytest.approx(one.observed - one.expected)
+        (difference,) = differences_at_equal_scores(y, p**2, group[:, None] * 1.0).named
+        assert (difference.rule, difference.direction) == ("x0 = 1", "too_low")
+        harms.append(difference.harm)
+        inside += difference.low <= 0.14 <= difference.high
+        assert difference.estimate == pytest.approx(difference.observed - difference.expected)
     assert abs(np.mean(harms) - 0.0084) < 3 * np.std(harms) / np.sqrt(40)
     assert inside >= 35  # of 40 intervals at 95 %
 
@@ -181,11 +183,11 @@ STUDY = [*((*world, 0) for world in rotated(WORLDS, [300, 2000], 1)), ("calibrat
 )
 def test_noise_is_not_named(n_sets, name, n, many):
     """At 5 %: more than 3 of 12 occur once in 450 such tests; 9 of 100 are two standard errors."""
-    found = 0
+    named_sets = 0
     for seed in range(1000, 1000 + n_sets):
         y, score, X, weight = null_world(name, n, seed, many)
-        found += bool(differences_at_equal_scores(y, score, X, sample_weight=weight).named)
-    assert found <= (3 if n_sets == 12 else 9)
+        named_sets += bool(differences_at_equal_scores(y, score, X, sample_weight=weight).named)
+    assert named_sets <= (3 if n_sets == 12 else 9)
 
 
 def test_a_coin_tossed_region_is_not_accused_and_the_cause_is():
@@ -197,7 +199,7 @@ def test_a_coin_tossed_region_is_not_accused_and_the_cause_is():
         X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 4000)})
         named = differences_at_equal_scores(y, expit(-1 + x), X).named
         assert "z" in named[0].rule
-        assert not any("region" in one.rule for one in named)
+        assert not any("region" in difference.rule for difference in named)
 
 
 CAUSES = {
@@ -236,7 +238,7 @@ POWER = [(20, kind, rare) for kind in ("numeric", "category", *SMALL) for rare i
     ("n_sets", "kind", "rare"),
     [
         *((3, kind, False) for kind in CAUSES),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in POWER),
+        *(pytest.param(*setting, marks=pytest.mark.slow) for setting in POWER),
     ],
 )
 def test_causes_of_a_hundredth_are_named_first(n_sets, kind, rare):
@@ -244,7 +246,7 @@ def test_causes_of_a_hundredth_are_named_first(n_sets, kind, rare):
     words, first, others = CAUSES[kind][1], 0, 0
     for seed in range(100, 100 + n_sets):
         y, score, X = caused(kind, 6000, seed, 0.01, rare=rare)
-        rules = [one.rule for one in differences_at_equal_scores(y, score, X).named]
+        rules = [difference.rule for difference in differences_at_equal_scores(y, score, X).named]
         first += bool(rules) and all(word in rules[0] for word in words)
         others += any(not any(word in rule for word in words) for rule in rules)
     assert first >= 0.9 * n_sets
@@ -258,65 +260,66 @@ def test_nearly_the_same_groups_are_told_once_and_two_causes_both():
     y = rng.random(3000) < p + 0.15 * np.sign(x)
     X = pd.DataFrame({"x": x, "copy": x + 0.01 * rng.normal(size=3000), "side": x > 0,
                       "name": np.where(x > 0, "right", "left")})  # fmt: skip
-    found = differences_at_equal_scores(y, p, X)
-    assert len(found.named) == 1 and found.n_tried > 8 and found.note == ""
+    result = differences_at_equal_scores(y, p, X)
+    assert len(result.named) == 1 and result.n_tried > 8 and result.note == ""
     p = rng.uniform(0.3, 0.7, 6000)
     X = pd.DataFrame({"a": rng.normal(size=6000), "b": rng.choice(list("uvw"), 6000)})
     y = rng.random(6000) < p + 0.15 * np.sign(X["a"]) - 0.1 * (X["b"] == "v") + 0.033
-    rules = [one.rule for one in differences_at_equal_scores(y, p, X).named]
+    rules = [difference.rule for difference in differences_at_equal_scores(y, p, X).named]
     assert rules[0].startswith("a ") and rules[1] == "b = v" and len(rules) == 2
 
 
 def test_groups_of_two_features_and_of_missing_values():
     y, score, X = caused("both signs", 4000, 0, 0.02)
-    one = differences_at_equal_scores(y, score, X).named[0]
-    assert one.n_tested < 0.6 * one.n_samples
-    assert " and " in one.rule
-    assert one.low < one.estimate < one.high and not one.low <= 0 <= one.high
+    difference = differences_at_equal_scores(y, score, X).named[0]
+    assert difference.n_tested < 0.6 * difference.n_samples
+    assert " and " in difference.rule
+    assert difference.low < difference.estimate < difference.high
+    assert not difference.low <= 0 <= difference.high
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.8, 3000)
     gone = rng.random(3000) < 0.3
     X = pd.DataFrame({"lab": np.where(gone, np.nan, rng.normal(size=3000))})
     y = rng.random(3000) < p - 0.2 * gone
-    one = differences_at_equal_scores(y, p, X).named[0]
-    assert (one.rule, one.direction) == ("lab is missing", "too_high")
-    assert one.n_samples == one.n_tested == gone.sum()
-    one = differences_at_equal_scores(gone | (rng.random(3000) < p), p, X).named[0]
-    assert one.observed == 1 and one.high == 1 - one.expected
+    difference = differences_at_equal_scores(y, p, X).named[0]
+    assert (difference.rule, difference.direction) == ("lab is missing", "too_high")
+    assert difference.n_samples == difference.n_tested == gone.sum()
+    difference = differences_at_equal_scores(gone | (rng.random(3000) < p), p, X).named[0]
+    assert difference.observed == 1 and difference.high == 1 - difference.expected
 
 
-@pytest.mark.parametrize(("n_samples", "found"), [(76, False), (80, True)])
-def test_two_features_need_halves_of_40_samples(n_samples, found):
+@pytest.mark.parametrize(("n_samples", "pair_named"), [(76, False), (80, True)])
+def test_two_features_need_halves_of_40_samples(n_samples, pair_named):
     first, second = np.arange(n_samples) % 2, np.arange(n_samples) // 2 % 2
     score, X = np.linspace(0.3, 0.7, n_samples), np.column_stack([first, second])
     named = differences_at_equal_scores(first ^ second, score, X).named
-    assert any(" and " in one.rule for one in named) is found
+    assert any(" and " in difference.rule for difference in named) is pair_named
 
 
 def test_several_classes_are_about_being_right():
     rng = np.random.default_rng(0)
-    data = make_tempered_simplex(4000, 3, random_state=0)
+    sample = make_tempered_simplex(4000, 3, random_state=0)
     group = rng.random(4000) < 0.3
-    wrong = (data.y_proba.argmax(axis=1) + 1) % 3
-    y = np.where(group & (rng.random(4000) < 0.4), wrong, data.y)
+    wrong = (sample.y_proba.argmax(axis=1) + 1) % 3
+    y = np.where(group & (rng.random(4000) < 0.4), wrong, sample.y)
     X = pd.DataFrame({"scanner": np.where(group, "old", "new"), "z": rng.normal(size=4000)})
-    one = differences_at_equal_scores(y, data.y_proba, X).named[0]
-    assert (one.rule, one.direction) == ("scanner = old", "too_high")
-    top = data.y_proba.argmax(axis=1)
-    assert one.observed == pytest.approx(np.mean((y == top)[group]))
-    assert one.mean_score == pytest.approx(data.y_proba.max(axis=1)[group].mean())
+    difference = differences_at_equal_scores(y, sample.y_proba, X).named[0]
+    assert (difference.rule, difference.direction) == ("scanner = old", "too_high")
+    top = sample.y_proba.argmax(axis=1)
+    assert difference.observed == pytest.approx(np.mean((y == top)[group]))
+    assert difference.mean_score == pytest.approx(sample.y_proba.max(axis=1)[group].mean())
 
 
 def test_weights_and_the_event():
     y, score, X = caused("category", 3000, 0, 0.02)
     south = (X["region"] == "s").to_numpy()
     heavy = np.where(south, 3.0, 1.0)
-    one = differences_at_equal_scores(y, score, X, sample_weight=heavy).named[0]
-    assert one.share == pytest.approx(3 * south.sum() / heavy.sum())
+    weighted = differences_at_equal_scores(y, score, X, sample_weight=heavy).named[0]
+    assert weighted.share == pytest.approx(3 * south.sum() / heavy.sum())
     label, proba = np.where(y, "sick", "well"), np.column_stack([score, 1 - score])
     well = differences_at_equal_scores(label, proba, X).named[0]
     sick = differences_at_equal_scores(label, score, X, pos_label="sick").named[0]
-    assert sick.rule == well.rule == one.rule == "region = s"
+    assert sick.rule == well.rule == weighted.rule == "region = s"
     assert sick.estimate == pytest.approx(-well.estimate, abs=0.01)
     assert {sick.direction, well.direction} == {"too_high", "too_low"}
 
@@ -324,9 +327,9 @@ def test_weights_and_the_event():
 def test_many_rows_and_groups_are_sampled(monkeypatch):
     y, score, X = caused("category", 3000, 0, 0.02)
     monkeypatch.setattr(differences, "MOST_ROWS", 2000)
-    found = differences_at_equal_scores(y, score, X)
-    assert found.n_samples == 2000 and "2,000 random samples of 3,000" in found.note
-    assert found == differences_at_equal_scores(y, score, X)
-    assert found.named[0].rule == "region = s"
+    result = differences_at_equal_scores(y, score, X)
+    assert result.n_samples == 2000 and "2,000 random samples of 3,000" in result.note
+    assert result == differences_at_equal_scores(y, score, X)
+    assert result.named[0].rule == "region = s"
     monkeypatch.setattr(differences, "MOST_GROUPS", 10)
     assert "the 10 nearest to half" in differences_at_equal_scores(y, score, X).note

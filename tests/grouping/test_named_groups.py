@@ -23,8 +23,8 @@ def world():
 
 def sizes(by, n_samples=N, **options):
     """Names of groups and their numbers of samples."""
-    found = named_groups(by, n_samples, **options)
-    return dict(zip(found.names, found.members.sum(axis=0).tolist(), strict=True))
+    groups = named_groups(by, n_samples, **options)
+    return dict(zip(groups.names, groups.members.sum(axis=0).tolist(), strict=True))
 
 
 def ages(n_samples=N):
@@ -48,11 +48,11 @@ FORMS = {
 def test_whole_ages_are_cut_into_fifths(form):
     """73 ages are 5 groups, whose names are their first and last age."""
     age = ages()
-    found = sizes(FORMS[form](age))
-    assert len(found) == 5 and max(found.values()) <= 1.3 * N / 5
-    ends = [tuple(map(int, name.split(" to "))) for name in found]
+    size_of = sizes(FORMS[form](age))
+    assert len(size_of) == 5 and max(size_of.values()) <= 1.3 * N / 5
+    ends = [tuple(map(int, name.split(" to "))) for name in size_of]
     assert ends[0][0] == 18 and ends[-1][1] == 90
-    for (low, high), size in zip(ends, found.values(), strict=True):
+    for (low, high), size in zip(ends, size_of.values(), strict=True):
         assert size == np.sum((age >= low) & (age <= high))
     assert all(high < low for (_, high), (low, _) in pairwise(ends))
 
@@ -62,21 +62,21 @@ def test_only_numbers_of_more_than_ten_values_are_cut():
     assert list(sizes(age % 10)) == [str(k) for k in range(10)]
     assert list(sizes(age % 10 / 2))[:3] == ["0", "0.5", "1"]
     assert len(sizes(age % 11)) == 5
-    for kept in (
+    for labels in (
         age.astype(str),
         pd.Categorical(age),
         pl.Series(age.astype(str)).cast(pl.Categorical),
     ):
-        assert len(sizes(kept)) == len(np.unique(age))
+        assert len(sizes(labels)) == len(np.unique(age))
     assert list(sizes(pd.Categorical(age)))[:2] == ["18", "19"]
-    found = sizes(
+    size_of = sizes(
         pd.DataFrame({"age": age, "zip": (age + 10_000).astype(str), "sex": age % 2 == 0})
     )
-    assert next(iter(found)).startswith("age 18 to ") and list(found)[-2:] == [
+    assert next(iter(size_of)).startswith("age 18 to ") and list(size_of)[-2:] == [
         "sex = False",
         "sex = True",
     ]
-    assert sum(name.startswith("zip = ") for name in found) == len(np.unique(age))
+    assert sum(name.startswith("zip = ") for name in size_of) == len(np.unique(age))
 
 
 def test_codes_stay_apart():
@@ -96,8 +96,8 @@ def test_missing_and_infinite_numbers():
     age = ages().astype(float)
     age[:40] = np.nan
     for by in (age, np.where(np.isnan(age), None, age), pd.Series(age).astype("Int64")):
-        found = sizes(by)
-        assert list(found)[-1] == "missing" and found["missing"] == 40 and len(found) == 6
+        size_of = sizes(by)
+        assert list(size_of)[-1] == "missing" and size_of["missing"] == 40 and len(size_of) == 6
     age[40:60] = np.inf
     assert sum(sizes(age).values()) == N and list(sizes(age))[-2].endswith("to inf")
 
@@ -107,18 +107,18 @@ def test_counts_with_heavy_ties(zeros):
     """Equal counts are in one group; it has no other count if it has two fifths of the samples."""
     rng = np.random.default_rng(2)
     count = np.where(rng.random(2000) < zeros, 0, rng.integers(1, 40, 2000))
-    found = named_groups(count, 2000)
-    of_zeros = found.members[count == 0].any(axis=0)
-    assert of_zeros.sum() == 1 and 2 <= len(found.names) <= 5
+    groups = named_groups(count, 2000)
+    of_zeros = groups.members[count == 0].any(axis=0)
+    assert of_zeros.sum() == 1 and 2 <= len(groups.names) <= 5
     if zeros > 0.4:
-        assert found.names[0] == "0"
-    assert found.members.sum() == 2000 and len(set(found.names)) == len(found.names)
+        assert groups.names[0] == "0"
+    assert groups.members.sum() == 2000 and len(set(groups.names)) == len(groups.names)
 
 
 def test_ranges_of_fractions_meet_and_have_different_names():
     x = np.random.default_rng(0).uniform(18, 90, N)
-    found = [name.split(" to ") for name in sizes(x)]
-    assert all(one[1] == two[0] for one, two in pairwise(found))
+    limits = [name.split(" to ") for name in sizes(x)]
+    assert all(below[1] == above[0] for below, above in pairwise(limits))
     assert set(sizes(x).values()) == {N // 5}
     near = 1e6 + np.random.default_rng(0).uniform(0, 1e-3, N)
     assert len(set(sizes(near))) == 5
@@ -154,10 +154,10 @@ def test_times_are_cut_into_units_of_the_calendar(times, names):
 
 def test_other_times_are_cut_into_fifths():
     """400 hours are 17 days of one month; and times of one minute have no unit that is long."""
-    found = sizes(days("2024-03-01", 400, "h"), 400)
-    assert next(iter(found)).startswith("2024-03-01 to 2024-03-04") and len(found) == 5
-    found = sizes(days("2024-03-01T12:00:00", 60, "s"), 60)
-    assert next(iter(found)) == "2024-03-01 12:00:00 to 2024-03-01 12:00:11"
+    size_of = sizes(days("2024-03-01", 400, "h"), 400)
+    assert next(iter(size_of)).startswith("2024-03-01 to 2024-03-04") and len(size_of) == 5
+    size_of = sizes(days("2024-03-01T12:00:00", 60, "s"), 60)
+    assert next(iter(size_of)) == "2024-03-01 12:00:00 to 2024-03-01 12:00:11"
     wait = np.arange(50) * np.timedelta64(6, "h")
     assert next(iter(sizes(wait, 50))) == "0 to 2.375 days"
     gaps = pd.Series(days("2024-01-01", 366, "D")).astype("M8[ns]").where(np.arange(366) > 20)
@@ -169,13 +169,15 @@ def test_other_times_are_cut_into_fifths():
 
 def test_the_result_says_how_columns_were_cut(world):
     y, p = world
-    found = calibration_by_group(y, p, ages())
-    assert found.note.startswith("Cut: 73 numbers into fifths of the samples. Values that are text")
-    assert str(found).endswith(found.note) and found.note in found._repr_html_()
+    by_group = calibration_by_group(y, p, ages())
+    assert by_group.note.startswith(
+        "Cut: 73 numbers into fifths of the samples. Values that are text"
+    )
+    assert str(by_group).endswith(by_group.note) and by_group.note in by_group._repr_html_()
     day = days("2024-01-01", N, "D")
-    found = calibration_by_group(y, p, pd.DataFrame({"age": ages(), "day": day.astype("M8[s]")}))
+    by_group = calibration_by_group(y, p, pd.DataFrame({"age": ages(), "day": day.astype("M8[s]")}))
     words = "Cut: age (73 numbers) into fifths of the samples, day (400 times) into quarters. "
-    assert found.note.startswith(words)
+    assert by_group.note.startswith(words)
     assert calibration_by_group(y, p, ages() % 3).note == ""
 
 
@@ -196,20 +198,20 @@ def crossed():
 def test_intersections_show_what_margins_hide(crossed):
     y, p, frame, off = crossed
     margins = calibration_by_group(y, p, frame)
-    assert not any(one.detected for one in margins.groups) and margins.overlapping
+    assert not any(group.detected for group in margins.groups) and margins.overlapping
     assert margins.note.startswith("Each group is of one column: intersections=True gives")
     assert str(margins).endswith(margins.note)
-    found = calibration_by_group(y, p, frame, intersections=True)
-    assert all(one.detected and one.equal_scores_detected for one in found.groups)
-    assert not found.overlapping and found.note == ""
-    assert [one.name for one in found.groups] == [
+    crossings = calibration_by_group(y, p, frame, intersections=True)
+    assert all(group.detected and group.equal_scores_detected for group in crossings.groups)
+    assert not crossings.overlapping and crossings.note == ""
+    assert [group.name for group in crossings.groups] == [
         f"sex = {sex} and site = {site}" for sex in "FM" for site in ("north", "south")
     ]
-    for one in found.groups:
-        inside = (frame["sex"] == one.name[6]) & (frame["site"] == one.name[-5:])
-        assert one.n_samples == inside.sum()
-        error = one.difference.standard_error
-        assert abs(one.difference.estimate - off[inside].mean()) < 4 * error
+    for group in crossings.groups:
+        inside = (frame["sex"] == group.name[6]) & (frame["site"] == group.name[-5:])
+        assert group.n_samples == inside.sum()
+        error = group.difference.standard_error
+        assert abs(group.difference.estimate - off[inside].mean()) < 4 * error
 
 
 def test_intersections_by_hand_and_in_all_forms(crossed):
@@ -224,23 +226,28 @@ def test_intersections_by_hand_and_in_all_forms(crossed):
         pl.DataFrame(frame.to_dict("list")),
         {name: frame[name].to_numpy() for name in frame},  # as fairlearn takes sensitive features
     ):
-        found = calibration_by_group(y, p, by, intersections=True).groups
-        for one, two in zip(found, expected, strict=True):
-            assert one.n_samples == two.n_samples and one.difference == two.difference
-            assert one.pvalue == two.pvalue and one.equal_scores == two.equal_scores
+        groups = calibration_by_group(y, p, by, intersections=True).groups
+        for group, of_pair in zip(groups, expected, strict=True):
+            assert group.n_samples == of_pair.n_samples and group.difference == of_pair.difference
+            assert group.pvalue == of_pair.pvalue and group.equal_scores == of_pair.equal_scores
     assert calibration_by_group(y, p, pair, intersections=True).groups == expected
 
 
 def test_small_intersections_form_one_group(world):
     y, p = world
     frame = pd.DataFrame({"a": np.arange(N) // 10 % 8, "b": np.where(np.arange(N) < 380, "x", "y")})
-    found = calibration_by_group(y, p, frame, intersections=True)
-    assert [one.name for one in found.groups][-1] == "smaller intersections"
-    assert found.groups[-1].n_samples == 20 and sum(one.n_samples for one in found.groups) == N
-    assert found.note.startswith("2 intersections of fewer than 20 samples form one group of 20: a")
+    by_group = calibration_by_group(y, p, frame, intersections=True)
+    assert [group.name for group in by_group.groups][-1] == "smaller intersections"
+    assert (
+        by_group.groups[-1].n_samples == 20
+        and sum(group.n_samples for group in by_group.groups) == N
+    )
+    assert by_group.note.startswith(
+        "2 intersections of fewer than 20 samples form one group of 20: a"
+    )
     alone = frame.assign(b=np.where(np.arange(N) < 390, "x", "y"))
-    found = calibration_by_group(y, p, alone, intersections=True)
-    assert found.groups[-1].name == "a = 7 and b = y" and found.note == ""
+    by_group = calibration_by_group(y, p, alone, intersections=True)
+    assert by_group.groups[-1].name == "a = 7 and b = y" and by_group.note == ""
 
 
 def test_intersections_with_weights_of_zero(world):
@@ -249,9 +256,9 @@ def test_intersections_with_weights_of_zero(world):
     weight = (np.arange(N) % 3 > 0).astype(float)
     frame = pd.DataFrame({"age": ages(), "sex": np.arange(N) % 2})
     for options in ({}, {"intersections": True}):
-        found = calibration_by_group(y, p, frame, sample_weight=weight, **options)
-        kept = weight > 0
-        assert found == calibration_by_group(y[kept], p[kept], frame[kept], **options)
+        by_group = calibration_by_group(y, p, frame, sample_weight=weight, **options)
+        counted = weight > 0
+        assert by_group == calibration_by_group(y[counted], p[counted], frame[counted], **options)
 
 
 def test_refusals(world):
@@ -282,7 +289,7 @@ def test_refusals(world):
 def test_displays_and_reports_take_intersections(crossed):
     y, p, frame, _ = crossed
     display = GroupCalibrationDisplay.from_predictions(y, p, frame, intersections=True)
-    assert next(one.name for one in display.groups_) == "sex = F and site = north"
+    assert next(group.name for group in display.groups_) == "sex = F and site = north"
     small = slice(0, 600)
     shown = CalibrationReport.from_predictions(
         y[small], p[small], frame[small], by=["sex", "site"], intersections=True

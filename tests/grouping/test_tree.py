@@ -20,9 +20,11 @@ def features_of(names):
 def assert_same_leaves(leaf, X, labels, weight=None, **parameters):
     """As the best-first tree of scikit-learn, for which missing values lie above all others."""
     peer = DecisionTreeClassifier(random_state=0, **parameters)
-    other = peer.fit(np.nan_to_num(X, nan=99.0), labels, weight).apply(np.nan_to_num(X, nan=99.0))
-    pairs = set(zip(leaf.tolist(), other.tolist(), strict=True))
-    assert len(pairs) == len(set(leaf)) == len(set(other)) == peer.get_n_leaves()
+    peer_leaf = peer.fit(np.nan_to_num(X, nan=99.0), labels, weight).apply(
+        np.nan_to_num(X, nan=99.0)
+    )
+    pairs = set(zip(leaf.tolist(), peer_leaf.tolist(), strict=True))
+    assert len(pairs) == len(set(leaf)) == len(set(peer_leaf)) == peer.get_n_leaves()
 
 
 def make_codes(seed, *, n_samples=500, n_classes=2, missing=0.0):
@@ -66,9 +68,9 @@ def test_many_values_are_cut_into_equal_masses(dtype):
 def test_edges_are_learned_from_some_rows_only():
     X = np.random.default_rng(0).normal(size=(2000, 1))
     few = FeatureBins(n_bins=8, subsample=500)
-    first, again, other = (few.fit(X, np.random.RandomState(s)).edges_[0] for s in (0, 0, 1))
+    first, again, another_seed = (few.fit(X, np.random.RandomState(s)).edges_[0] for s in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, another_seed)
     share = np.bincount(few.transform(X).ravel()) / len(X)
     np.testing.assert_allclose(share, 1 / 8, atol=0.06)
 

@@ -73,7 +73,7 @@ def test_folders_that_cannot_be_written_to(path, tmp_path, monkeypatch):
         (path / "page.html", NotADirectoryError, "page.html is not a folder"),
         (tmp_path, IsADirectoryError, "cannot be written: it is a folder"),
     ):
-        for call in (check_writable, lambda given: write_atomically(given, "new")):
+        for call in (check_writable, lambda file: write_atomically(file, "new")):
             with pytest.raises(error, match=message):
                 call(wrong)
     monkeypatch.setattr(os, "access", lambda *_: False)

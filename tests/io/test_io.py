@@ -75,22 +75,22 @@ def test_the_column_of_labels_is_chosen(read):
 
 def test_labels_as_numpy_writes_them_and_row_numbers_of_pandas(tmp_path, read):
     """Whole numbers with an exponent are numbers; others are no labels."""
-    data, path = make_tempered_simplex(50, 3, random_state=0), tmp_path / "p.csv"
-    rows = np.column_stack([data.y, data.y_proba])
+    sample, path = make_tempered_simplex(50, 3, random_state=0), tmp_path / "p.csv"
+    rows = np.column_stack([sample.y, sample.y_proba])
     np.savetxt(path, rows, delimiter=",", header="y,p_0,p_1,p_2", comments="")
     predictions = read_predictions(path)
-    np.testing.assert_array_equal(predictions.y_true, data.y)
-    np.testing.assert_array_equal(predictions.y_proba, data.y_proba)
+    np.testing.assert_array_equal(predictions.y_true, sample.y)
+    np.testing.assert_array_equal(predictions.y_proba, sample.y_proba)
     assert predictions.labels.tolist() == [0, 1, 2]
     assert set(read("y,p;-1.0e+00,0.5;1.50e+01,0.25", event="15").y_true) == {-1, 15}
     with pytest.raises(ValueError, match=r"has the label '1.25e\+01'.* words or whole numbers"):
         read("y,p;0.0e+00,0.5;1.25e+01,0.25")
-    frame = pd.DataFrame(data.y_proba, columns=["0", "1", "2"]).assign(y=data.y)
+    frame = pd.DataFrame(sample.y_proba, columns=["0", "1", "2"]).assign(y=sample.y)
     for name in ("", "Unnamed: 0"):
         frame.to_csv(path, index_label=name)
         predictions = read_predictions(path)
         assert predictions.labels.tolist() == [0, 1, 2]
-        np.testing.assert_allclose(predictions.y_proba, data.y_proba)
+        np.testing.assert_allclose(predictions.y_proba, sample.y_proba)
         frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
         with pytest.raises(ValueError, match=r"a first column .* does not number the rows from 0"):
             read_predictions(path)

@@ -131,10 +131,10 @@ def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, opti
     (here / "3.csv").write_text("label,proba_stay\nchurn,0.25\nstay,0.75\n")
     assert main(["report", "1.csv", "2.csv", "3.csv", *options]) == 0
     if options == ["--sketch"]:
-        assert [one.sketch.classes_[1] for one in made] == [last] * 3
-        for one in made:
-            one.sketch.label_name_ = one.sketch.score_name_ = None
-        assert len({one.sketch.to_bytes() for one in made}) == 1
+        assert [report.sketch.classes_[1] for report in made] == [last] * 3
+        for report in made:
+            report.sketch.label_name_ = report.sketch.score_name_ = None
+        assert len({report.sketch.to_bytes() for report in made}) == 1
         return
     for problem in (report.problem for report in made):
         assert problem.classes[1] == last

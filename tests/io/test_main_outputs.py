@@ -82,10 +82,13 @@ def test_predictions_are_never_overwritten(here, quick, capsys, name, force):
     os.link(here / name, here / "hard.html")
     before = content(here)
     suffix = "--out must be a name that ends in .html, a folder or -, got {}: no other file is"
-    kept = "--out {} is a file of predictions, which is not overwritten: choose"
+    overwriting = "--out {} is a file of predictions, which is not overwritten: choose"
     for out, said in [
-        *((one, suffix) for one in (name, str(here / name), "other.csv", "new.csv", os.devnull)),
-        *((one, kept) for one in ("link.html", "hard.html")),
+        *(
+            (place, suffix)
+            for place in (name, str(here / name), "other.csv", "new.csv", os.devnull)
+        ),
+        *((place, overwriting) for place in ("link.html", "hard.html")),
     ]:
         assert main(["report", name, "--out", out, *force]) == 2
         assert said.format(out) in capsys.readouterr().err

@@ -16,7 +16,7 @@ def altered(base, **changes):
     """A subclass of which the results of some methods go through a function."""
 
     def through(method, change):
-        return lambda self, *given, **named: change(method(self, *given, **named))
+        return lambda self, *arguments, **named: change(method(self, *arguments, **named))
 
     return planted(
         base, **{name: through(getattr(base, name), change) for name, change in changes.items()}

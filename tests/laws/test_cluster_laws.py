@@ -69,8 +69,8 @@ def interval_by(method):
     """The interval of a metric by parts of the samples."""
 
     def interval(y, proba, X, groups):
-        given = {"metric": "debiased_l2", "n_bins": 3, "method": method, "n_resamples": 19}
-        return s.calibration_error_interval(y, proba, groups=groups, **given)
+        options = {"metric": "debiased_l2", "n_bins": 3, "method": method, "n_resamples": 19}
+        return s.calibration_error_interval(y, proba, groups=groups, **options)
 
     interval.__name__ = f"interval_by_{method}"
     return interval
@@ -96,8 +96,8 @@ def refuses_groups(recipe):
     return kernel and ("statistic" in options or options.get("method") == "bound")
 
 
-TABLE = [one for one in (*FORECASTS, *DISPLAYS, REPORT) if one.accepts("groups")]
-TABLE = [one for one in TABLE if not refuses_groups(one)]
+TABLE = [recipe for recipe in (*FORECASTS, *DISPLAYS, REPORT) if recipe.accepts("groups")]
+TABLE = [recipe for recipe in TABLE if not refuses_groups(recipe)]
 OWN = [
     *(error_by_folds, error_of_smoother, grouping_loss, stacked, report_by_folds, report_of_two),
     *map(interval_by, ("jackknife", "subsampling", "bootstrap")),
@@ -117,11 +117,11 @@ def test_all_names_that_take_groups_are_tested():
         doors = {name: thing} if inspect.isfunction(thing) else {}
         if inspect.isclass(thing):
             members = inspect.getmembers(thing, callable)
-            doors = {f"{name}.{key}": one for key, one in members if key[0] != "_"}
+            doors = {f"{name}.{key}": member for key, member in members if key[0] != "_"}
         for door, function in doors.items():
             if "set_" not in door and "groups" in _parameters(function):
                 taken.add(door)
-    listed = {public_name(one.function) for one in TABLE} | SAME
+    listed = {public_name(recipe.function) for recipe in TABLE} | SAME
     listed |= {"CalibrationErrorEstimator.fit", "GroupingLossEstimator.fit"}
     listed |= {"StackedRecalibrator.fit", "CalibrationReport.from_estimator"}
     listed |= {"calibration_error_interval"}
@@ -170,11 +170,11 @@ def test_clusters_of_one_sample_change_nothing(case):
     """Not even the last digit, if folds are not asked for clusters: those have no strata."""
     y, proba, X, _ = rows_of_clusters()
     expected = numbers(CASES[case](y, proba, X, None))
-    own = np.random.default_rng(2).permutation(len(y))
+    single = np.random.default_rng(2).permutation(len(y))
     if case in ("error_by_folds", "report_by_folds", "stacked"):
-        assert numbers(CASES[case](y, proba, X, own)).shape == expected.shape
+        assert numbers(CASES[case](y, proba, X, single)).shape == expected.shape
         return
-    np.testing.assert_array_equal(numbers(CASES[case](y, proba, X, own)), expected)
+    np.testing.assert_array_equal(numbers(CASES[case](y, proba, X, single)), expected)
 
 
 # --- A cluster of identical samples counts as one -------------------------------------------------
@@ -187,8 +187,9 @@ def interval_of(metric, **options):
     """The estimate of an interval."""
 
     def estimate(y, proba, groups):
-        given = {"metric": metric, "n_resamples": 19, **options}
-        return s.calibration_error_interval(y, proba, groups=groups, **given).estimate
+        return s.calibration_error_interval(
+            y, proba, groups=groups, metric=metric, n_resamples=19, **options
+        ).estimate
 
     return estimate
 
@@ -231,9 +232,9 @@ def group(name, power=2):
 
     def estimate(y, proba, groups):
         by = np.round(997 * proba[:, 1]) % 2
-        found = s.calibration_by_group(y, proba[:, 1], by, groups=groups).groups
-        values = [getattr(one, name) for one in found]
-        return np.mean(np.array([getattr(one, "estimate", one) for one in values]) ** power)
+        group_records = s.calibration_by_group(y, proba[:, 1], by, groups=groups).groups
+        values = [getattr(record, name) for record in group_records]
+        return np.mean(np.array([getattr(value, "estimate", value) for value in values]) ** power)
 
     return estimate
 
@@ -308,8 +309,8 @@ EQUAL_IN_THE_MEAN = {
 
 
 def _tempered(proba, power):
-    found = proba**power
-    return found / found.sum(axis=1, keepdims=True)
+    powers = proba**power
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def one_of_each(seed, n_samples=100, n_classes=2, power=1.0):
@@ -400,13 +401,13 @@ def test_a_debiased_square_is_that_of_pairs_of_different_clusters():
     y, proba, _, cluster = rows_of_clusters()
     weight = rng.uniform(0.5, 2, len(y))
     problem = check_problem(y, proba, sample_weight=weight, groups=cluster)
-    found = calibration_error(problem, problem.forecast, notion="canonical", n_bins=1, **SQUARED)
+    estimate = calibration_error(problem, problem.forecast, notion="canonical", n_bins=1, **SQUARED)
     w, e = weight / weight.sum(), y - proba
-    own = np.bincount(cluster, w)
+    cluster_weight = np.bincount(cluster, w)
     mean = w @ e
     deviation = np.bincount(cluster, w * (e - mean))
-    expected = mean**2 - deviation @ deviation / (1 - own @ own)
-    assert found == pytest.approx(expected, rel=1e-9)
+    expected = mean**2 - deviation @ deviation / (1 - cluster_weight @ cluster_weight)
+    assert estimate == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["jackknife", "subsampling", "bootstrap"])
@@ -434,8 +435,8 @@ def random_effects(seed, n_clusters, sizes, within, power=1.0):
     """Samples of clusters with a random effect on the log odds, and the true Brier error."""
     rng = np.random.default_rng(seed)
     cluster = np.repeat(np.arange(n_clusters), sizes(rng, n_clusters))
-    own, common = rng.normal(size=len(cluster)), rng.normal(size=n_clusters)[cluster]
-    z = np.sqrt(within) * own + np.sqrt(1 - within) * common
+    individual, common = rng.normal(size=len(cluster)), rng.normal(size=n_clusters)[cluster]
+    z = np.sqrt(within) * individual + np.sqrt(1 - within) * common
     nodes, mass = np.polynomial.hermite_e.hermegauss(41)
     chance = expit(z[:, None] + 1.3 * nodes) @ (mass / mass.sum())
     y = rng.random(len(z)) < expit(z + 1.3 * rng.normal(size=n_clusters)[cluster])
@@ -466,9 +467,12 @@ def test_estimates_with_clusters_are_near_the_truth(n_clusters, sizes, within, p
     rows = []
     for seed in range(60):
         y, proba, cluster, truth = random_effects(seed, n_clusters, sizes, within, power)
-        found = [estimator()(y, proba, groups) for groups in (cluster, None)]
-        rows.append([*found, truth])
-    (found, independent, truth), error = np.mean(rows, axis=0), np.std(rows, axis=0) / np.sqrt(60)
-    assert abs(found - truth) < max(4 * error[0], truth / 3)
+        estimates = [estimator()(y, proba, groups) for groups in (cluster, None)]
+        rows.append([*estimates, truth])
+    (clustered, independent, truth), error = (
+        np.mean(rows, axis=0),
+        np.std(rows, axis=0) / np.sqrt(60),
+    )
+    assert abs(clustered - truth) < max(4 * error[0], truth / 3)
     if power == 1:
-        assert found < 0.5 * independent
+        assert clustered < 0.5 * independent

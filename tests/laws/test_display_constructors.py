@@ -35,9 +35,9 @@ def known(p, y):
 
 
 @pytest.fixture(scope="module")
-def data():
-    found = make_tempered_simplex(400, 2, score_temperature=0.7, random_state=0)
-    return found.y, found.y_proba
+def samples():
+    world = make_tempered_simplex(400, 2, score_temperature=0.7, random_state=0)
+    return world.y, world.y_proba
 
 
 @pytest.fixture(autouse=True)
@@ -50,74 +50,76 @@ def drawn(display):
     """The numbers of the records that a display draws."""
     for name in ("curves", "terms", "diagrams", "calibrations"):
         if hasattr(display, name):
-            found = getattr(display, name)
-            return numbers([[vars(one) for one in getattr(found, "groups", found)]])
+            records = getattr(display, name)
+            return numbers([[vars(record) for record in getattr(records, "groups", records)]])
     raise AssertionError(f"{display!r} has no records")
 
 
-def of(name, constructor, *given, **options):
-    return getattr(getattr(skcalib.displays, name), constructor)(*given, **options)
+def of(name, constructor, *arguments, **options):
+    return getattr(getattr(skcalib.displays, name), constructor)(*arguments, **options)
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-def test_a_problem_has_the_same_data(name, data):
-    (y, p), (rows, quick) = data, DISPLAYS[name]
+def test_a_problem_has_the_same_data(name, samples):
+    (y, p), (rows, quick) = samples, DISPLAYS[name]
     options = {**rows, **quick}
     expected = drawn(of(name, "from_predictions", y, p, **options))
     assert expected.size and np.isfinite(expected).any()
-    found = of(name, "from_predictions", check_problem(y, p), p, **options)
-    np.testing.assert_allclose(drawn(found), expected, rtol=1e-9, atol=1e-12)
-    assert found.figure_ is not None
+    display = of(name, "from_predictions", check_problem(y, p), p, **options)
+    np.testing.assert_allclose(drawn(display), expected, rtol=1e-9, atol=1e-12)
+    assert display.figure_ is not None
 
 
 @pytest.mark.parametrize("name", WITH_SKETCH)
-def test_a_sketch_has_nearly_the_same_data(name, data):
+def test_a_sketch_has_nearly_the_same_data(name, samples):
     """Groups and decisions are those of the samples up to the width of the cells."""
-    (y, p), (rows, quick) = data, DISPLAYS[name]
+    (y, p), (rows, quick) = samples, DISPLAYS[name]
     options = {} if name == "GroupCalibrationDisplay" else quick
     sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=rows.get("by"))
-    found = of(name, "from_sketch", sketch, **options)
+    display = of(name, "from_sketch", sketch, **options)
     again = of(name, "from_predictions", sketch, None, **options)
-    np.testing.assert_array_equal(drawn(found), drawn(again))
+    np.testing.assert_array_equal(drawn(display), drawn(again))
     with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got ndarray"):
         of(name, "from_sketch", p)
     if name in ("DecisionCurveDisplay", "MurphyDisplay", "ReliabilityDisplay"):
-        samples = of(name, "from_predictions", y, p, **options)
-        one, other = (getattr(c.curves[0], "error", c.curves[0]).estimate for c in (found, samples))
-        np.testing.assert_allclose(one, other, atol=0.01)
+        exact = of(name, "from_predictions", y, p, **options)
+        of_sketch, of_samples = (
+            getattr(c.curves[0], "error", c.curves[0]).estimate for c in (display, exact)
+        )
+        np.testing.assert_allclose(of_sketch, of_samples, atol=0.01)
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, data):
-    (y, _), (rows, quick) = data, DISPLAYS[name]
+def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, samples):
+    (y, _), (rows, quick) = samples, DISPLAYS[name]
     X = np.random.default_rng(0).standard_normal((400, 2)) + y[:, None]
     weight = {"sample_weight": 1.0 + np.arange(400) % 2}
     proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba", params=weight)
     options = {**rows, **quick, **weight}
-    found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
+    display = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
     expected = of(name, "from_predictions", y, proba, **options)
-    np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
-    assert getattr(found, "name", None) in (None, "GaussianNB")
+    np.testing.assert_allclose(drawn(display), drawn(expected), rtol=1e-9, atol=1e-12)
+    assert getattr(display, "name", None) in (None, "GaussianNB")
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-def test_weights_and_the_event_reach_every_constructor(name, data):
+def test_weights_and_the_event_reach_every_constructor(name, samples):
     """Forecasts of the other class are those of this one, with columns and labels turned."""
-    (y, p), (rows, quick) = data, DISPLAYS[name]
+    (y, p), (rows, quick) = samples, DISPLAYS[name]
     options = {**rows, **quick, "sample_weight": np.random.default_rng(0).uniform(0.5, 2, 400)}
     expected = drawn(of(name, "from_predictions", 1 - y, p[:, ::-1], **options))
     words, options = np.array(["no", "yes"])[y], {**options, "pos_label": "no"}
     fitted = of(name, "from_estimator", known(p, words), p, words, **options)
-    for found in (of(name, "from_predictions", words, p, **options), fitted):
-        np.testing.assert_allclose(drawn(found), expected, rtol=1e-6, atol=1e-9)
+    for display in (of(name, "from_predictions", words, p, **options), fitted):
+        np.testing.assert_allclose(drawn(display), expected, rtol=1e-6, atol=1e-9)
     with pytest.raises(NotFittedError, match=f"{name} with cv=None needs a fitted"):
         of(name, "from_estimator", GaussianNB(), p, y, **{**rows, **quick})
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-def test_signatures_and_docstrings_follow(name, data):
+def test_signatures_and_docstrings_follow(name, samples):
     """A constructor of its own has the options of `from_predictions`, and no unknown ones."""
-    cls, (y, p) = getattr(skcalib.displays, name), data
+    cls, (y, p) = getattr(skcalib.displays, name), samples
     rows = DISPLAYS[name][0]
     sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=rows.get("by"))
     arguments = {"from_estimator": (known(p, y), p, y), "from_sketch": (sketch,)}
@@ -137,14 +139,14 @@ def test_signatures_and_docstrings_follow(name, data):
                 getattr(cls, constructor)(*values, unknown=1, **options)
 
 
-def test_a_subclass_inherits_constructors(data):
-    y, p = data
-    own = type("Own", (skcalib.ReliabilityDisplay,), {})
-    for display in (own.from_predictions(y, p), own.from_estimator(known(p, y), p, y)):
-        assert type(display) is own
+def test_a_subclass_inherits_constructors(samples):
+    y, p = samples
+    subclass = type("Own", (skcalib.ReliabilityDisplay,), {})
+    for display in (subclass.from_predictions(y, p), subclass.from_estimator(known(p, y), p, y)):
+        assert type(display) is subclass
 
 
-def test_several_labels_need_a_fitted_classifier(data):
+def test_several_labels_need_a_fitted_classifier(samples):
     """Probabilities of labels have no columns of classes, and there are no folds of them."""
     y = np.random.default_rng(0).integers(2, size=(60, 2))
     y[:2] = [[0, 1], [1, 0]]

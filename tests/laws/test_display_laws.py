@@ -140,7 +140,9 @@ def test_accepts():
         check_display(TwoClassesOnly.from_predictions, n_classes=(3,))
 
 
-@pytest.mark.parametrize(("defect", "words"), DEFECTS, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("defect", "words"), DEFECTS, ids=lambda case: getattr(case, "__name__", "")
+)
 def test_rejects_planted_defects(defect, words):
     with pytest.raises(AssertionError, match=words):
         check_display(defect.from_predictions)

@@ -42,11 +42,11 @@ from skcalib.grouping.partition_bound import (
     sign_pvalue,
 )
 from skcalib.grouping.risk_bound import (
-    _basis,
-    _refine,
-    _refined,
     beside_score,
     fit_risk,
+    functions_of_score,
+    model_step,
+    moved_curve,
     risk_terms,
     steps_beside_score,
 )
@@ -85,13 +85,13 @@ def jackknife(function, cells, values, weight):
         here = cells == cell
         if here.sum() == 1:
             continue
-        own, rows = weight[here], values[here]
-        share = own / own.sum()
+        cell_weight, rows = weight[here], values[here]
+        share = cell_weight / cell_weight.sum()
         squares = np.sum(share**2)
         expected = np.sum(share**2 / (1 - share) * (1 - 2 * share + squares))
         others = (share @ rows - share[:, None] * rows) / (1 - share[:, None])
         change = function(others) - function((share @ rows)[None])
-        total += squares / expected * (own.sum() - own) @ change
+        total += squares / expected * (cell_weight.sum() - cell_weight) @ change
     return total / weight.sum()
 
 
@@ -100,11 +100,11 @@ def jackknife(function, cells, values, weight):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_terms_by_loops(score, n_classes, weighted):
     bins, regions, forecast, target, curve, weight = cells_world(n_classes, weighted)
-    found = partition_terms(score, bins, regions, forecast, target, curve, weight)
+    terms = partition_terms(score, bins, regions, forecast, target, curve, weight)
     share = weight / weight.sum()
     fine, coarse = (cell_means(cells, target, weight) for cells in (regions, bins))
     scores, curves = (cell_means(bins, values, weight) for values in (forecast, curve))
-    assert found.plugin == pytest.approx(share @ score.divergence(fine, coarse), rel=1e-12)
+    assert terms.plugin == pytest.approx(share @ score.divergence(fine, coarse), rel=1e-12)
 
     def peak(mean):
         return -score.entropy(mean)
@@ -114,29 +114,29 @@ def test_terms_by_loops(score, n_classes, weighted):
 
     bias = jackknife(peak, regions, target, weight)
     bias -= jackknife(peak, bins, target, weight)
-    assert found.bias == pytest.approx(bias, rel=1e-9)
+    assert terms.bias == pytest.approx(bias, rel=1e-9)
     induced = score.divergence(curve, curves)
-    assert found.induced == pytest.approx(share @ induced, rel=1e-12)
+    assert terms.induced == pytest.approx(share @ induced, rel=1e-12)
     influence = score.loss(target, coarse) - score.loss(target, fine) - induced
     spread = np.sum((share * (influence - share @ influence)) ** 2)
-    assert found.variance == pytest.approx(spread, rel=1e-12)
+    assert terms.variance == pytest.approx(spread, rel=1e-12)
     both = np.hstack([target, forecast])
     calibration = share @ score.divergence(coarse, scores)
     calibration -= jackknife(error, bins, both, weight)
-    assert found.calibration == pytest.approx(calibration, rel=1e-9)
+    assert terms.calibration == pytest.approx(calibration, rel=1e-9)
     hidden = score.divergence(curve, forecast) - score.divergence(curves, scores)
-    assert found.calibration_induced == pytest.approx(share @ hidden, rel=1e-11, abs=1e-14)
-    assert found.explained == found.plugin - found.bias
-    assert found.lower_bound == found.explained - found.induced
+    assert terms.calibration_induced == pytest.approx(share @ hidden, rel=1e-11, abs=1e-14)
+    assert terms.explained == terms.plugin - terms.bias
+    assert terms.lower_bound == terms.explained - terms.induced
     if not score.separable:
-        assert math.isnan(found.correction)
+        assert math.isnan(terms.correction)
         return
     same = bins[:, None] == bins
     size = (same @ weight) ** 2 / (same @ weight**2)
     of_label, of_score = target - coarse, forecast - scores
     moments = share * size / (size - 1) @ np.sum(2 * of_label * of_score - of_score**2, axis=1)
-    assert found.correction == pytest.approx(moments / (2 if n_classes == 2 else 1), rel=1e-11)
-    assert {type(value) for value in vars(found).values()} == {float}
+    assert terms.correction == pytest.approx(moments / (2 if n_classes == 2 else 1), rel=1e-11)
+    assert {type(value) for value in vars(terms).values()} == {float}
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -144,7 +144,7 @@ def test_terms_by_loops(score, n_classes, weighted):
 def test_terms_against_the_curve_by_loops(score, weighted):
     """Cells against the mean of the curve in them, regions minus level sets."""
     bins, regions, forecast, target, curve, weight = cells_world(3, weighted)
-    found = partition_terms(score, bins, regions, forecast, target, curve, weight, by_curve=True)
+    terms = partition_terms(score, bins, regions, forecast, target, curve, weight, by_curve=True)
     share, both = weight / weight.sum(), np.hstack([target, curve])
 
     def error(means):
@@ -153,11 +153,11 @@ def test_terms_against_the_curve_by_loops(score, weighted):
     fine, coarse = (cell_means(cells, both, weight) for cells in (regions, bins))
     plugin, bias = share @ error(fine), jackknife(error, regions, both, weight)
     induced = share @ error(coarse) - jackknife(error, bins, both, weight)
-    assert found.plugin == pytest.approx(plugin, rel=1e-12)
-    assert found.bias == pytest.approx(bias, rel=1e-9)
-    assert found.induced == pytest.approx(induced, rel=1e-9)
-    other = partition_terms(score, bins, regions, forecast, target, curve, weight)
-    assert found.calibration == other.calibration
+    assert terms.plugin == pytest.approx(plugin, rel=1e-12)
+    assert terms.bias == pytest.approx(bias, rel=1e-9)
+    assert terms.induced == pytest.approx(induced, rel=1e-9)
+    against_scores = partition_terms(score, bins, regions, forecast, target, curve, weight)
+    assert terms.calibration == against_scores.calibration
     gain, of_curve = (
         sum(
             sign * (score.loss(rows, means[:, 3:]) - score.loss(rows, means[:, :3]))
@@ -168,7 +168,7 @@ def test_terms_against_the_curve_by_loops(score, weighted):
     of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)[:, None]
     influence = gain - (of_curve - cell_means(regions, of_curve, weight))[:, 0]
     spread = np.sum((share * (influence - share @ influence)) ** 2)
-    assert found.variance == pytest.approx(spread, rel=1e-9)
+    assert terms.variance == pytest.approx(spread, rel=1e-9)
 
 
 def test_cells_of_tiny_weights_and_a_jackknife_without_what_is_alone_or_infinite():
@@ -184,15 +184,15 @@ def test_cells_of_tiny_weights_and_a_jackknife_without_what_is_alone_or_infinite
             return 1 / mean[:, 0]
 
     values, together = np.array([[0.0], [1.0], [0.7]]), np.zeros(3, dtype=int)
-    one = Cells(np.array([0, 0, 1]), np.ones(3))
+    with_single = Cells(np.array([0, 0, 1]), np.ones(3))
     expected = 2 / 3 * 0.5 / 2  # the third sample is alone
-    assert one.jackknife_bias(square, values) == pytest.approx(expected, rel=1e-13)
+    assert with_single.jackknife_bias(square, values) == pytest.approx(expected, rel=1e-13)
     for scale in (1e-6, 1.0, 1e6):  # as is one beside which the others weigh nothing
         heavy, light = scale * np.array([1.0, 1e-12, 1e-12]), scale * np.array([1.0, 1e-3, 1e-3])
         assert Cells(together, heavy).jackknife_bias(square, values) == 0
-        found = Cells(together, light).jackknife_bias(square, values)
+        bias = Cells(together, light).jackknife_bias(square, values)
         expected = jackknife(square, together, values, light)
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert bias == pytest.approx(expected, rel=1e-9)
     # Without the second sample the mean is 0 and the function infinite: the first one counts.
     pair = Cells(np.zeros(2, dtype=int), np.ones(2))
     assert pair.jackknife_bias(inverse, values[:2]) == pytest.approx((1 - 2) / 2, rel=1e-13)
@@ -202,10 +202,10 @@ def test_binning_correction_of_single_samples():
     """A level set of one sample has no variance: nothing is added for it."""
     bins, regions = np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1])
     target, forecast = pairs([0, 1, 1, 0]), pairs([0.2, 0.5, 0.8, 0.3])
-    found = partition_terms(Brier(), bins, regions, forecast, target, forecast, np.ones(4))
+    terms = partition_terms(Brier(), bins, regions, forecast, target, forecast, np.ones(4))
     p, y = np.array([0.2, 0.5, 0.8]), np.array([0, 1, 1])
     covariance, variance = np.cov(y, p)[0, 1], np.var(p, ddof=1)
-    assert found.correction == pytest.approx(3 / 4 * (2 * covariance - variance), rel=1e-12)
+    assert terms.correction == pytest.approx(3 / 4 * (2 * covariance - variance), rel=1e-12)
 
 
 # --- level sets and halves ------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def test_level_sets_by_hand():
     assert level_sets(pairs(p), 2, "uniform").tolist() == [0, 0, 0, 0, 1, 2]
     assert level_sets(pairs(p), 1, "uniform").tolist() == [0] * 6
     three = np.array([[0.8, 0.1, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])
-    found = level_sets(three, 2, "quantile")
-    assert found[0] == found[1] != found[2] == found[3]
+    level = level_sets(three, 2, "quantile")
+    assert level[0] == level[1] != level[2] == level[3]
     np.testing.assert_array_equal(order_of(pairs([0.3, 0.9])), [0.3, 0.9])
     np.testing.assert_array_equal(order_of(three[[1, 3]]), [0.7, 0.7])
     with pytest.raises(ValueError, match="^strategy='uniform' cuts one probability: with more"):
@@ -302,8 +302,8 @@ class FirstColumn(BaseEstimator):
 def test_kinds_of_partitioners_and_who_takes_missing_values():
     tree, model = DecisionTreeClassifier(), FirstColumn()
     kinds = [None, "stump", "kmeans", model, tree]
-    found = [Partitioner(given, 12, None, columns("a")).kind for given in kinds]
-    assert found == ["tree", "stump", "kmeans", "estimator", "estimator"]
+    names = [Partitioner(partitioner, 12, None, columns("a")).kind for partitioner in kinds]
+    assert names == ["tree", "stump", "kmeans", "estimator", "estimator"]
     for wrong, text in {"tree": "'tree'", FirstColumn: "the class FirstColumn", 7: "7"}.items():
         with pytest.raises(ValueError, match=f"^partitioner must be None, .* predict, got {text}."):
             Partitioner(wrong, 12, None, columns("a"))
@@ -325,13 +325,13 @@ def cut(partitioner, ratio, X=STEPS, labels=LABELS, weight=None, fitting=FITTING
 
 
 def test_the_tree_cuts_where_labels_change():
-    fitted, found, rules = cut(None, 6)  # 24 measured: four regions
-    np.testing.assert_array_equal(found, fitted)
-    assert len(set(found)) == 4 and len(rules) == 4
+    fitted, measured, rules = cut(None, 6)  # 24 measured: four regions
+    np.testing.assert_array_equal(measured, fitted)
+    assert len(set(measured)) == 4 and len(rules) == 4
     expected = {"dose <= 0.5", "0.5 < dose <= 1.5", "1.5 < dose <= 2.5", "dose > 2.5"}
     assert set(rules) == expected
     for kind, rule in ((0, "dose <= 0.5"), (3, "dose > 2.5")):
-        assert {rules[k] for k in found[STEPS[MEASURED, 0] == kind]} == {rule}
+        assert {rules[k] for k in measured[STEPS[MEASURED, 0] == kind]} == {rule}
     assert len(cut(None, 8)[2]) == 3 and len(cut(None, 12)[2]) == 2
     halves = (STEPS[:, 0] >= 2).astype(int)
     assert len(cut(None, 24, labels=halves)[2]) == 1
@@ -353,9 +353,9 @@ def test_leaves_hold_half_of_the_ratio():
 def test_a_stump_is_balanced():
     """Two regions whatever the ratio; with ties no side is below a third of the level set."""
     labels = (STEPS[:, 0] >= 2).astype(int)
-    _, found, rules = cut("stump", 2, labels=labels)
+    _, measured, rules = cut("stump", 2, labels=labels)
     assert set(rules) == {"dose <= 1.5", "dose > 1.5"}
-    np.testing.assert_array_equal(np.bincount(found), [12, 12])
+    np.testing.assert_array_equal(np.bincount(measured), [12, 12])
     for n_last, n_rules in ((8, 2), (7, 1)):
         for fitting in (FITTING, np.arange(24), np.arange(25)):
             X = np.zeros((48, 1))
@@ -384,19 +384,19 @@ def test_weights_tell_the_stump_what_matters():
 def test_two_means_of_each_level_set():
     """The paper's other partition: k-means with two clusters, on the features as they are."""
     X = np.random.default_rng(1).normal(size=(48, 2)) * [1, 50]
-    fitted, found, rules = cut(KMeans(2, random_state=0), 12, X)
+    fitted, measured, rules = cut(KMeans(2, random_state=0), 12, X)
     model = KMeans(2, random_state=0).fit(X[FITTING])
     np.testing.assert_array_equal(fitted, model.labels_)
-    np.testing.assert_array_equal(found, model.predict(X[MEASURED]))
+    np.testing.assert_array_equal(measured, model.predict(X[MEASURED]))
     assert rules == ["KMeans region 0", "KMeans region 1"]
     last = KMeans(2)
     for partitioner in (last, make_pipeline(StandardScaler(), last)):
-        one, other = (cut(partitioner, 12, X, seed=5)[1].tolist() for _ in range(2))
-        assert one == other and last.random_state is None  # the given object is not changed
+        first, second = (cut(partitioner, 12, X, seed=5)[1].tolist() for _ in range(2))
+        assert first == second and last.random_state is None  # the given object is not changed
 
 
-def same_groups(one, other):
-    np.testing.assert_array_equal(one[:, None] == one, other[:, None] == other)
+def same_groups(first, second):
+    np.testing.assert_array_equal(first[:, None] == first, second[:, None] == second)
 
 
 def test_clusters_are_those_of_scikit_learn():
@@ -404,10 +404,10 @@ def test_clusters_are_those_of_scikit_learn():
     X = np.random.default_rng(0).normal(size=(48, 2)) * [1, 50]
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     for seed in (1, 2):
-        fitted, found, _ = cut("kmeans", 3, X, seed=seed)
+        fitted, regions, _ = cut("kmeans", 3, X, seed=seed)
         model = KMeans(8, n_init=1, random_state=seed).fit(scaled[FITTING])
         same_groups(model.labels_, fitted)
-        same_groups(model.predict(scaled[MEASURED]), found)
+        same_groups(model.predict(scaled[MEASURED]), regions)
     target, cuts = np.eye(2)[LABELS], []
     bins, measured = np.arange(48) // 24, np.arange(48) % 2 == 1
     for _ in range(2):  # the generator decides, and nothing else
@@ -426,20 +426,20 @@ def test_estimators_find_regions():
     """A clone learns from features and labels of one part, and numbers both."""
     X = np.column_stack([STEPS[:, 0] + 5, np.arange(48)])
     arguments = X, np.eye(2)[LABELS], np.ones(48), FITTING, MEASURED, None
-    fitted, found, rules = Partitioner(model := FirstColumn(), 12, None, columns("a", "b")).cut(
+    fitted, measured, rules = Partitioner(model := FirstColumn(), 12, None, columns("a", "b")).cut(
         *arguments
     )
     np.testing.assert_array_equal(fitted, STEPS[FITTING, 0])
-    np.testing.assert_array_equal(found, STEPS[MEASURED, 0])
+    np.testing.assert_array_equal(measured, STEPS[MEASURED, 0])
     assert rules == [f"FirstColumn region {k}" for k in (5, 6, 7, 8)]
     assert not hasattr(model, "fitted_")
     np.testing.assert_array_equal(FirstColumn.seen[0], X[FITTING])
     np.testing.assert_array_equal(FirstColumn.seen[1], LABELS[FITTING])
     alone = np.zeros(48, dtype=int)
     alone[1] = 1  # measured, not fitted: one class has nothing that a classifier can tell apart
-    fitted, found, rules = cut(LogisticRegression(), 12, labels=alone)
-    assert rules == ["all"] and not fitted.any() and not found.any()
-    assert (len(fitted), len(found)) == (24, 24)
+    fitted, measured, rules = cut(LogisticRegression(), 12, labels=alone)
+    assert rules == ["all"] and not fitted.any() and not measured.any()
+    assert (len(fitted), len(measured)) == (24, 24)
     assert len(cut(FirstColumn(), 12, labels=alone)[2]) == 4  # no classifier: it may know
 
 
@@ -488,19 +488,19 @@ def test_cutting_all_level_sets():
     target = np.eye(2)[np.arange(35) // 2 % 2]
     X = region[:, None].astype(float)
     cutter = Partitioner(FirstColumn(), 12, None, columns("a"))
-    found = cut_level_sets(cutter, X, target, np.ones(35), bins, measured)
+    regions = cut_level_sets(cutter, X, target, np.ones(35), bins, measured)
     expected = {(0, 0): 0, (0, 1): 1, (2, 0): 2, (3, 5): 3, (3, 6): 4, (4, 2): 5}
     rows = np.flatnonzero(measured)
-    assert found.region.tolist() == [expected[bins[i], region[i]] for i in rows]
+    assert regions.region.tolist() == [expected[bins[i], region[i]] for i in rows]
     names = [f"FirstColumn region {k}" for k in (0, 1, 5, 6, 2)]
-    assert found.rules == [*names[:2], "all", *names[2:]]
-    assert found.singletons == 0 and found.n_before == 6
+    assert regions.rules == [*names[:2], "all", *names[2:]]
+    assert regions.singletons == 0 and regions.n_before == 6
 
 
-def cut_regions(fitted, found, bins=None):
+def cut_regions(fitted, measured_regions, bins=None):
     """`cut_level_sets` of (region, label) pairs that are fitted and regions that are measured."""
-    region = np.array([r for r, _ in fitted] + list(found))
-    labels = np.array([label for _, label in fitted] + [0] * len(found))
+    region = np.array([r for r, _ in fitted] + list(measured_regions))
+    labels = np.array([label for _, label in fitted] + [0] * len(measured_regions))
     measured = np.arange(len(region)) >= len(fitted)
     bins = np.zeros(len(region), dtype=int) if bins is None else bins
     cutter = Partitioner(FirstColumn(), 12, None, columns("a"))
@@ -511,20 +511,20 @@ def cut_regions(fitted, found, bins=None):
 def test_single_samples_of_a_level_set():
     """They join the region with the labels most like those of their own on the other half."""
     half, ones = [(0, 0), (0, 1)], [(1, 1)] * 6
-    found = cut_regions([*half, *ones, (2, 1)], [0, 0, 1, 1, 2])
-    assert found.rules == ["FirstColumn region 0", "FirstColumn region 1"]
-    assert found.n_before == 3 and found.singletons == pytest.approx(1 / 3)
+    regions = cut_regions([*half, *ones, (2, 1)], [0, 0, 1, 1, 2])
+    assert regions.rules == ["FirstColumn region 0", "FirstColumn region 1"]
+    assert regions.n_before == 3 and regions.singletons == pytest.approx(1 / 3)
     # Where nobody was fitted a region is like the level set as a whole: 7 ones of 8.
-    for own, joined in (([(2, 1)], 1), ([(2, 0)], 0), ([(2, 1), (2, 0)], 0), ([], 1)):
-        found = cut_regions([*half, *ones, *own], [0, 0, 1, 1, 2])
-        assert found.region.tolist() == [0, 0, 1, 1, joined]
+    for fitted, joined in (([(2, 1)], 1), ([(2, 0)], 0), ([(2, 1), (2, 0)], 0), ([], 1)):
+        regions = cut_regions([*half, *ones, *fitted], [0, 0, 1, 1, 2])
+        assert regions.region.tolist() == [0, 0, 1, 1, joined]
     # single samples in two level sets
     bins = np.repeat([0, 1, 0, 1], [5, 3, 3, 4])
-    found = cut_regions([*half, *ones], [0, 0, 1, 0, 1, 1, 2], bins)
-    assert found.n_before == 5 and found.singletons == pytest.approx(3 / 5)
+    regions = cut_regions([*half, *ones], [0, 0, 1, 0, 1, 1, 2], bins)
+    assert regions.n_before == 5 and regions.singletons == pytest.approx(3 / 5)
     # a single one with nobody to join
-    found = cut_regions(half, [0])
-    assert found.region.tolist() == [0] and found.singletons == 1 and found.n_before == 1
+    regions = cut_regions(half, [0])
+    assert regions.region.tolist() == [0] and regions.singletons == 1 and regions.n_before == 1
 
 
 def test_expected_frequencies_of_regions_are_probabilities():
@@ -533,7 +533,7 @@ def test_expected_frequencies_of_regions_are_probabilities():
     for curve, label in ((high, 1), (1 - high, 0)):
         rows = pairs(np.full(4, 0.5)), pairs(np.full(4, label)), pairs(curve), np.ones(4)
         table = region_table(["rest", "event"], 0 * region, region, "ab", *rows, 0.9)
-        expected = {one.rule: one.expected for one in table}
+        expected = {row.rule: row.expected for row in table}
         shift = 0.255 if label else -0.255
         assert expected == pytest.approx({"a": label, "b": curve[2] + shift})
 
@@ -543,7 +543,7 @@ def test_harm_with_clusters_of_one_sample_is_that_without_clusters():
     rows = pairs(np.full(40, 0.5)), pairs(rng.integers(2, size=40)), pairs(rng.random(40))
     rows = ["rest", "event"], 0 * region, region, "abcd", *rows, np.ones(40), 0.9
     plain, single = (region_table(*rows, cluster) for cluster in (None, np.arange(40)))
-    assert [one.harm for one in single] == pytest.approx([one.harm for one in plain])
+    assert [row.harm for row in single] == pytest.approx([row.harm for row in plain])
 
 
 # --- the test -------------------------------------------------------------------------------------
@@ -584,11 +584,11 @@ def test_permutations_by_hand(seed, width, monkeypatch):
     weight = rng.uniform(0.5, 2, 50)
     arguments = bins, regions, forecast, residual, weight, 39
     for n_jobs in (None, 2):
-        found = permutation_pvalue(
+        pvalue = permutation_pvalue(
             *arguments, np.random.RandomState(seed), width=width, n_jobs=n_jobs
         )
         expected = pvalue_by_hand(*arguments, np.random.RandomState(seed), width)
-        assert found == expected
+        assert pvalue == expected
         monkeypatch.setattr("skcalib.grouping.partition_bound._AT_ONCE", 250)  # batches of five
     if width == 20:
         assert permutation_pvalue(*arguments, np.random.RandomState(seed)) == expected
@@ -610,7 +610,7 @@ def test_signs_of_clusters_by_hand(seed):
     null = [between_by_hand(bins, regions, d[cluster, None] * centred, weight) for d in draws]
     least = between_by_hand(bins, regions, centred, weight) * (1 - 1e-12)
     arguments = bins, regions, residual, weight, cluster, 39, np.random.RandomState(seed)
-    assert sign_pvalue(*arguments) == (1 + sum(one >= least for one in null)) / 40
+    assert sign_pvalue(*arguments) == (1 + sum(statistic >= least for statistic in null)) / 40
 
 
 def test_permutations_that_say_everything_or_nothing():
@@ -623,8 +623,8 @@ def test_permutations_that_say_everything_or_nothing():
     assert permutation_pvalue(bins, regions, forecast, certain, weight, 99, rng) < 1e-4
     assert permutation_pvalue(bins, regions, forecast, 0 * certain, weight, 99, rng) == 1
     # nobody to change places with
-    found = permutation_pvalue(bins, regions, forecast, certain, weight, 99, rng, width=1)
-    assert found == 1
+    alone = permutation_pvalue(bins, regions, forecast, certain, weight, 99, rng, width=1)
+    assert alone == 1
     assert bonferroni([0.01, 0.2, 0.5]) == pytest.approx(0.03) and bonferroni([0.9, 0.8]) == 1
     assert bonferroni([0.4]) == 0.4 and math.isnan(bonferroni([np.nan, 0.1]))
 
@@ -634,7 +634,7 @@ def test_permutations_that_say_everything_or_nothing():
 
 def mixing_of(y, curve, paths, weight):
     def losses(step, rows):
-        return Brier().loss(y[rows], _refined(curve[rows], step))
+        return Brier().loss(y[rows], moved_curve(curve[rows], step))
 
     return Mixing(losses, paths, weight)
 
@@ -668,8 +668,8 @@ def test_the_best_weights():
     # a probability falls to a twentieth of itself at the least; rows sum to one
     curve = np.array([[0.4, 0.6], [0.2, 0.8]])
     step = np.array([[0.1, -0.1], [-0.4, 0.4]])
-    np.testing.assert_array_equal(_refined(curve, 0.0 * step), curve)
-    np.testing.assert_allclose(_refined(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
+    np.testing.assert_array_equal(moved_curve(curve, 0.0 * step), curve)
+    np.testing.assert_allclose(moved_curve(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
 
 
 @pytest.mark.parametrize("n_test", [1900, 2000, 2100])
@@ -680,10 +680,10 @@ def test_training_rows_join_a_regression_of_fewer_than_2000_rows(n_test):
         seen.append(chosen)
         return np.ones((2, len(chosen), 3))
 
-    found = steps_beside_score(
+    steps = steps_beside_score(
         forecast, forecast, np.ones(4000), predict, rows[n_test:], rows[:n_test]
     )
-    assert found.shape == (2, n_test, 3) and np.abs(found).max() < 1e-9
+    assert steps.shape == (2, n_test, 3) and np.abs(steps).max() < 1e-9
     assert len(np.unique(seen[0])) == len(seen[0]) == max(n_test, 2000)
     np.testing.assert_array_equal(seen[0][:n_test], rows[:n_test])
 
@@ -718,7 +718,7 @@ def test_one_component_for_each_hundred_samples(n_samples, n_classes, n_used, n_
     """
     forecast = np.random.default_rng(0).dirichlet(np.ones(n_classes), n_samples)
     n_knots = round(n_samples ** (1 / 3)) + 1
-    columns = _basis(forecast, forecast[::-1], np.ones(n_samples))
+    columns = functions_of_score(forecast, forecast[::-1], np.ones(n_samples))
     assert columns.shape[1] == n_knots + 2 * n_used + 2 * (4 * n_used + n_pairs)
 
 
@@ -729,11 +729,11 @@ def test_steps_of_a_classifier():
     curve = np.full((6, 3), 1 / 3)
     weight, train, test = np.arange(1.0, 7.0), np.arange(5), np.array([5])
     features = np.zeros((6, 1))
-    step = _refine(model, features, target, curve, weight, train, test)
+    step = model_step(model, features, target, curve, weight, train, test)
     np.testing.assert_allclose(step, [[5 / 15 - 1 / 3, 0 - 1 / 3, 10 / 15 - 1 / 3]], atol=1e-15)
-    step = _refine(model, features, target, curve, np.ones(6), train, test)
+    step = model_step(model, features, target, curve, np.ones(6), train, test)
     np.testing.assert_allclose(step, [[2 / 5 - 1 / 3, -1 / 3, 3 / 5 - 1 / 3]], atol=1e-15)
-    one_class = _refine(model, features, target, curve, weight, np.array([1, 2]), test)
+    one_class = model_step(model, features, target, curve, weight, np.array([1, 2]), test)
     np.testing.assert_array_equal(one_class, np.zeros((1, 3)), strict=True)
 
 
@@ -742,14 +742,16 @@ def test_features_with_next_to_no_values_are_left_out():
     features = np.arange(60.0).reshape(30, 2)
     train, test = np.arange(20), np.arange(20, 30)
     target, curve = pairs(np.arange(30) % 2), pairs(np.full(30, 0.25))
-    for known, kept in ((9, False), (10, True), (20, True)):
+    for known, used in ((9, False), (10, True), (20, True)):
         X = features.copy()
         X[known:20, 0] = np.nan
-        _refine(FirstColumn(), X, target, curve, np.ones(30), train, test)
-        expected = X[train] if kept else np.column_stack([np.zeros(20), X[train, 1]])
+        model_step(FirstColumn(), X, target, curve, np.ones(30), train, test)
+        expected = X[train] if used else np.column_stack([np.zeros(20), X[train, 1]])
         np.testing.assert_array_equal(FirstColumn.seen[0], expected)
     short = features[:9]  # nothing is missing, however few there are
-    _refine(FirstColumn(), short, target[:9], curve[:9], np.ones(9), np.arange(5), np.arange(5, 9))
+    model_step(
+        FirstColumn(), short, target[:9], curve[:9], np.ones(9), np.arange(5), np.arange(5, 9)
+    )
     np.testing.assert_array_equal(FirstColumn.seen[0], short[:5])
 
 
@@ -767,30 +769,30 @@ def test_second_bound_by_loops(score, n_classes):
     weight /= weight.mean()
     folds = [(np.setdiff1d(np.arange(n), np.arange(k, n, 3)), np.arange(k, n, 3)) for k in range(3)]
     problem = GroupingProblem(forecast, target, weight, X, [])
-    found = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
+    terms = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
     features = np.column_stack([forecast[:, 1:], X])
     step = np.zeros((n, n_classes))
     for train, test in folds:
         model = LinearRegression().fit(features[train], (target - curve)[train], weight[train])
-        own = model.predict(features)  # column by column
-        step[test] = beside_score(own, forecast, curve, weight)[test]  # of each model alone
+        predicted = model.predict(features)  # column by column
+        step[test] = beside_score(predicted, forecast, curve, weight)[test]  # of each model alone
 
     def losses(step, rows):
-        return score.loss(target[rows], _refined(curve[rows], step))
+        return score.loss(target[rows], moved_curve(curve[rows], step))
 
     before, scale = score.loss(target, curve), np.zeros(n)
     for _, test in folds:
-        rest = np.setdiff1d(np.arange(n), test)
-        scale[test] = Mixing(losses, [step[None]], weight).choose(rest).weights
+        others = np.setdiff1d(np.arange(n), test)
+        scale[test] = Mixing(losses, [step[None]], weight).choose(others).weights
     assert np.median(scale) > 0.3 or n_classes == 3
     after = losses(step * scale[:, None], np.arange(n))
-    np.testing.assert_allclose(found.differences, before - after, rtol=1e-6, atol=1e-9)
-    assert found.scale == pytest.approx(np.average(scale, weights=weight), abs=1e-6)
+    np.testing.assert_allclose(terms.differences, before - after, rtol=1e-6, atol=1e-9)
+    assert terms.scale == pytest.approx(np.average(scale, weights=weight), abs=1e-6)
     slope = (before - losses(1e-4 * step, np.arange(n))) / 1e-4
-    np.testing.assert_allclose(found.slope, slope, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(terms.slope, slope, rtol=1e-6, atol=1e-9)
     if score == Brier() and n_classes == 2:
         exact = 2 * np.sum((target - curve) * step, axis=1) / 2
-        np.testing.assert_allclose(found.slope, exact, atol=1e-3)
+        np.testing.assert_allclose(terms.slope, exact, atol=1e-3)
 
 
 def test_the_scale_of_weights_is_no_penalty():
@@ -799,12 +801,12 @@ def test_the_scale_of_weights_is_no_penalty():
     heavy = replace(problem, weight=100 * problem.weight)
     folds = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
     for model in (Ridge(30.0), None):
-        one, other = (
-            risk_terms(given, Brier(), problem.forecast, model, folds, 0)
-            for given in (problem, heavy)
+        light_terms, heavy_terms = (
+            risk_terms(weighted, Brier(), problem.forecast, model, folds, 0)
+            for weighted in (problem, heavy)
         )
-        np.testing.assert_allclose(one.differences, other.differences, atol=1e-6)
-        assert one.scale == pytest.approx(other.scale, abs=1e-4)
+        np.testing.assert_allclose(light_terms.differences, heavy_terms.differences, atol=1e-6)
+        assert light_terms.scale == pytest.approx(heavy_terms.scale, abs=1e-4)
 
 
 def test_samples_that_no_fold_tests_stay_where_they_are():
@@ -813,11 +815,11 @@ def test_samples_that_no_fold_tests_stay_where_they_are():
     forecast, target = pairs(rng.random(n)), pairs(np.arange(n) % 2)
     folds = [(np.arange(20), np.arange(20, 30))]
     problem = GroupingProblem(forecast, target, np.ones(n), (np.arange(n) % 2.0)[:, None], [])
-    found = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0)
+    terms = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0)
     untouched = np.r_[0:20, 30:40]
-    np.testing.assert_array_equal(found.differences[untouched], 0)
-    np.testing.assert_array_equal(found.slope[untouched], 0)
-    assert found.scale == 0  # nothing outside of the fold says how far to go
+    np.testing.assert_array_equal(terms.differences[untouched], 0)
+    np.testing.assert_array_equal(terms.slope[untouched], 0)
+    assert terms.scale == 0  # nothing outside of the fold says how far to go
 
 
 # --- one problem ----------------------------------------------------------------------------------
@@ -868,9 +870,9 @@ def smoothed_curve(problem):
     return QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
 
 
-def assert_fit(found, values):
+def assert_fit(fit, values):
     for name, value in values.items():
-        assert getattr(found, name) == pytest.approx(value, rel=1e-11, nan_ok=True), name
+        assert getattr(fit, name) == pytest.approx(value, rel=1e-11, nan_ok=True), name
 
 
 @pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
@@ -889,26 +891,27 @@ def test_one_problem_with_a_half_that_is_measured(score):
         fits[measured is half] = expected_fit(
             score, problem, bins, measured, number[1], rules, curve, OPTIONS, rng
         )
-    given = problem, score, smoother, FirstColumn()
-    found = fit_partition(*given, OPTIONS, 5)
+    model = FirstColumn()
+    half_fit = fit_partition(problem, score, smoother, model, OPTIONS, 5)
     values, table = fits[True]
     assert 0.02 < values["pvalue"] < 1
-    assert_fit(found, values)
-    assert found.table == table
-    assert (found.n_regions, found.n_measured, found.singletons) == (6, 60, 0)
-    assert np.isnan(found.scale)
+    assert_fit(half_fit, values)
+    assert half_fit.table == table
+    assert (half_fit.n_regions, half_fit.n_measured, half_fit.singletons) == (6, 60, 0)
+    assert np.isnan(half_fit.scale)
     # Both directions: means, the square of the mean standard error, twice the smaller p-value.
-    both = fit_partition(*given, replace(OPTIONS, swap=True), 5)
-    other, other_table = fits[False]
-    mean = {name: (values[name] + other[name]) / 2 for name in values}
-    mean["variance"] = ((values["variance"] ** 0.5 + other["variance"] ** 0.5) / 2) ** 2
-    mean["pvalue"] = min(1, 2 * min(values["pvalue"], other["pvalue"]))
+    both = fit_partition(problem, score, smoother, model, replace(OPTIONS, swap=True), 5)
+    other_values, other_table = fits[False]
+    mean = {name: (values[name] + other_values[name]) / 2 for name in values}
+    mean["variance"] = ((values["variance"] ** 0.5 + other_values["variance"] ** 0.5) / 2) ** 2
+    mean["pvalue"] = min(1, 2 * min(values["pvalue"], other_values["pvalue"]))
     assert_fit(both, mean)
     assert (both.n_regions, both.n_measured, both.singletons) == (12, 120, 0)
     halved = [replace(r, share=r.share / 2, harm=r.harm / 2) for r in table + other_table]
     assert both.table == halved
     # through the door of all methods
-    assert fit_problem(*given, None, OPTIONS, "partition", 5) == found
+    again = fit_problem(problem, score, smoother, model, None, OPTIONS, "partition", 5)
+    assert again == half_fit
 
 
 def test_options_reach_the_fit():
@@ -931,7 +934,7 @@ def test_one_problem_with_given_regions():
     bins = level_sets(problem.forecast, 2, "quantile")
     lonely = np.flatnonzero(bins == 1)[3]
     names[lonely] = "alone"
-    found = fit_given_regions(problem, Brier(), QuantileBins(4), names, options, 3)
+    fit = fit_given_regions(problem, Brier(), QuantileBins(4), names, options, 3)
     largest = pd.Series(names[bins == 1]).mode()[0]
     joined = np.where(names == "alone", largest, names)
     label = np.array([f"{b} {name}" for b, name in zip(bins, joined, strict=True)])
@@ -942,13 +945,13 @@ def test_one_problem_with_given_regions():
         Brier(), problem, bins, bins >= 0, number, rules, curve, options, rng
     )
     assert 0.02 < values["pvalue"] < 1
-    assert_fit(found, values)
-    strip = [replace(region, region=0) for region in found.table]
+    assert_fit(fit, values)
+    strip = [replace(region, region=0) for region in fit.table]
     assert strip == [replace(region, region=0) for region in table]
-    assert found.n_regions == 7 and found.singletons == pytest.approx(1 / 7)
-    assert found.n_measured == 120
+    assert fit.n_regions == 7 and fit.singletons == pytest.approx(1 / 7)
+    assert fit.n_measured == 120
     same = fit_problem(problem, Brier(), QuantileBins(4), None, names, options, "partition", 3)
-    assert same == found
+    assert same == fit
 
 
 def test_level_sets_of_one_sample_are_left_out():
@@ -958,7 +961,7 @@ def test_level_sets_of_one_sample_are_left_out():
     p[7] = 0.1
     problem = replace(problem, forecast=pairs(p))
     region, options = problem.features[:, 0], replace(OPTIONS, strategy="uniform", n_bins=3)
-    found = fit_given_regions(problem, Brier(), QuantileBins(4), region, options, 0)
+    fit = fit_given_regions(problem, Brier(), QuantileBins(4), region, options, 0)
     bins = level_sets(problem.forecast, 3, "uniform")
     assert np.bincount(bins)[0] == 1
     keep = bins > 0
@@ -967,15 +970,15 @@ def test_level_sets_of_one_sample_are_left_out():
     values, _ = expected_fit(
         Brier(), problem, bins, keep, number, list("abcdef"), curve, options, rng
     )
-    assert_fit(found, values)
-    assert len(found.table) == 6 and found.n_regions == 7 and found.n_measured == 120
+    assert_fit(fit, values)
+    assert len(fit.table) == 6 and fit.n_regions == 7 and fit.n_measured == 120
 
 
 @pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
 def test_one_problem_with_a_model(score):
     """Weighted means of what a model saves, their spread, and a one-sided normal test."""
     problem = problem_of()
-    found = fit_risk(problem, score, QuantileBins(4), LinearRegression(), OPTIONS, 0)
+    fit = fit_risk(problem, score, QuantileBins(4), LinearRegression(), OPTIONS, 0)
     curve = smoothed_curve(problem)
     labels = problem.target.argmax(axis=1)
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(labels, labels))
@@ -995,9 +998,9 @@ def test_one_problem_with_a_model(score):
         "pvalue": norm.sf(mean / error),
         "scale": terms.scale,
     } | dict.fromkeys(("plugin", "bias", "induced", "correction"), math.nan)
-    assert_fit(found, values)
-    assert 0.01 < found.pvalue < 0.5
-    assert (found.table, found.n_regions, found.n_measured, found.singletons) == ([], 0, 120, 0.0)
+    assert_fit(fit, values)
+    assert 0.01 < fit.pvalue < 0.5
+    assert (fit.table, fit.n_regions, fit.n_measured, fit.singletons) == ([], 0, 120, 0.0)
 
 
 def test_the_default_model_one_that_says_nothing_and_few_samples():
@@ -1006,10 +1009,10 @@ def test_the_default_model_one_that_says_nothing_and_few_samples():
     def fit(partitioner, method):
         return fit_problem(problem, Brier(), QuantileBins(4), partitioner, None, OPTIONS, method, 4)
 
-    found, both, regions = (fit(None, method) for method in ("risk", "auto", "partition"))
-    assert found == fit_risk(problem, Brier(), QuantileBins(4), None, OPTIONS, 4)
+    by_model, both, regions = (fit(None, method) for method in ("risk", "auto", "partition"))
+    assert by_model == fit_risk(problem, Brier(), QuantileBins(4), None, OPTIONS, 4)
     names = ("plugin", "bias", "induced", "n_regions", "n_measured", "singletons", "table")
-    assert both == replace(found, **{name: getattr(regions, name) for name in names})
+    assert both == replace(by_model, **{name: getattr(regions, name) for name in names})
     problem = replace(problem_of(weighted=False), features=np.zeros((120, 2)))
     silent = fit(DummyRegressor(strategy="constant", constant=0.0), "risk")
     assert silent.pvalue == 1 and silent.lower_bound == 0 and silent.variance == 0

@@ -115,8 +115,8 @@ def test_a_class_without_mass_costs_nothing():
     s = np.random.default_rng(0).dirichlet(np.ones(5), 500)
     for score in (Brier(), LogLoss(), Spherical(), Quartic()):
         assert (score.loss(s, s) - score.entropy(s)).min() <= 0
-        found = score.divergence(s, s)
-        assert found.min() == 0 and found.max() < 1e-14
+        divergence = score.divergence(s, s)
+        assert divergence.min() == 0 and divergence.max() < 1e-14
 
 
 def test_names_in_the_message_for_arrays_that_cannot_be_read():
@@ -175,8 +175,8 @@ def test_gradient_by_differences_of_moments():
     v, (d1, d2) = s[:, 1] - s[:, 0] ** 2, (q - s).T
     first = (-2 / v - 4 * s[:, 0] ** 2 / v**2) * d1 + 2 * s[:, 0] / v**2 * d2
     second = 2 * s[:, 0] / v**2 * d1 - d2 / v**2
-    found = DawidSebastiani().loss_gradient(q, s)
-    np.testing.assert_allclose(found, np.column_stack([first, second]), rtol=1e-4, atol=1e-5)
+    gradient = DawidSebastiani().loss_gradient(q, s)
+    np.testing.assert_allclose(gradient, np.column_stack([first, second]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mass", [1.0, 1e-3])
@@ -185,15 +185,15 @@ def test_gradient_by_differences_next_to_the_border(mass):
     p = np.array([0.5, 1e-2, 1e-3, 1e-6, 1e-12, 1e-30])
     forecast = np.column_stack([p, 1 - p])
     target = np.column_stack([np.full(6, mass), np.full(6, 1 - mass)])
-    found = ProperScore.loss_gradient(LogLoss(), target, forecast)
-    np.testing.assert_allclose(found, 1 - target / forecast, rtol=1e-5, atol=1e-5)
+    gradient = ProperScore.loss_gradient(LogLoss(), target, forecast)
+    np.testing.assert_allclose(gradient, 1 - target / forecast, rtol=1e-5, atol=1e-5)
     for row in range(6):  # what other rows hold is no matter
         alone = ProperScore.loss_gradient(LogLoss(), target[row], forecast[row])
-        np.testing.assert_allclose(alone, found[row], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(alone, gradient[row], rtol=1e-12, atol=1e-12)
     # no step along a class that neither has; no warning, no nan
     q, s = np.array([[0.0, 0.6, 0.4]]), np.array([[0.0, 0.5, 0.5]])
-    found = ProperScore.loss_gradient(LogLoss(), q, s)
-    np.testing.assert_allclose(found, [[0, 1 - 1.2, 1 - 0.8]], atol=1e-6)
+    gradient = ProperScore.loss_gradient(LogLoss(), q, s)
+    np.testing.assert_allclose(gradient, [[0, 1 - 1.2, 1 - 0.8]], atol=1e-6)
 
 
 @pytest.mark.parametrize(

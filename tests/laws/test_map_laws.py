@@ -47,7 +47,9 @@ INSTANCES = [
     s.BetaCalibration(parameters="ab"),
 ]
 SLOW = [
-    one for one in INSTANCES if isinstance(one, s.StackedRecalibrator) and one.candidates is None
+    recalibrator
+    for recalibrator in INSTANCES
+    if isinstance(recalibrator, s.StackedRecalibrator) and recalibrator.candidates is None
 ]
 GRID = np.unique(
     [
@@ -80,20 +82,20 @@ def constant(rng):
 
 
 def saturated(rng):
-    found = expit(rng.normal(0, 9, N_SAMPLES).astype(np.float32))
-    assert (found == 1).any() and (found > 0).all()
-    return found.astype(np.float64)
+    forecast = expit(rng.normal(0, 9, N_SAMPLES).astype(np.float32))
+    assert (forecast == 1).any() and (forecast > 0).all()
+    return forecast.astype(np.float64)
 
 
 def nearly_saturated(rng):
-    found = np.clip(expit(rng.normal(0, 9, N_SAMPLES).astype(np.float32)), 1e-6, 1 - 1e-6)
-    return found.astype(np.float64)
+    forecast = np.clip(expit(rng.normal(0, 9, N_SAMPLES).astype(np.float32)), 1e-6, 1 - 1e-6)
+    return forecast.astype(np.float64)
 
 
 def voted(rng):
-    found = rng.binomial(100, expit(rng.normal(0, 2, N_SAMPLES))) / 100
-    assert (found == 0).any() and (found == 1).any()
-    return found
+    share = rng.binomial(100, expit(rng.normal(0, 2, N_SAMPLES))) / 100
+    assert (share == 0).any() and (share == 1).any()
+    return share
 
 
 def voted_without_ends(rng):
@@ -113,16 +115,18 @@ def samples(scores, reflected):
     return (1 - p, 1 - y) if reflected else (p, y)
 
 
-def name_of(one):
-    options = [str(v) for v in one.get_params().values() if v in ("uniform", "pieces", "ab")]
-    return "-".join([type(one).__name__, *options])
+def name_of(recalibrator):
+    options = [
+        str(v) for v in recalibrator.get_params().values() if v in ("uniform", "pieces", "ab")
+    ]
+    return "-".join([type(recalibrator).__name__, *options])
 
 
 #: The mixture of all maps takes a second.
 PAIRS = [
-    pytest.param(one, scores, id=f"{name_of(one)}-{scores.__name__}")
-    for one, scores in product(INSTANCES, SCORES)
-    if one not in SLOW or scores in (narrow, voted_without_ends)
+    pytest.param(recalibrator, scores, id=f"{name_of(recalibrator)}-{scores.__name__}")
+    for recalibrator, scores in product(INSTANCES, SCORES)
+    if recalibrator not in SLOW or scores in (narrow, voted_without_ends)
 ]
 
 
@@ -131,18 +135,18 @@ PAIRS = [
 def test_maps_of_two_classes(recalibrator, scores, reflected):
     """Monotone beyond the scores, also inside unless the docstring says otherwise; in [0, 1]."""
     p, y = samples(scores, reflected)
-    one = clone(recalibrator).fit(p, y)
-    found = one.predict_proba(GRID)
-    assert found.min() >= 0 and found.max() <= 1
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-12)
-    steps = np.diff(found[:, 1])
+    fitted = clone(recalibrator).fit(p, y)
+    proba = fitted.predict_proba(GRID)
+    assert proba.min() >= 0 and proba.max() <= 1
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+    steps = np.diff(proba[:, 1])
     beyond = (GRID[1:] <= p.min()) | (GRID[:-1] >= p.max())
-    everywhere = not isinstance(recalibrator, FALLING) or one.preserves_order_
+    everywhere = not isinstance(recalibrator, FALLING) or fitted.preserves_order_
     checked = beyond | everywhere
     if len(np.unique(p)) > 1:  # of a single score every line through it fits the labels
         assert steps[checked].min(initial=0) >= -1e-10, GRID[:-1][checked][steps[checked].argmin()]
-    if one.preserves_order_:
-        assert np.all((GRID - 0.5) * (found[:, 1] - 0.5) >= -1e-12)
+    if fitted.preserves_order_:
+        assert np.all((GRID - 0.5) * (proba[:, 1] - 0.5) >= -1e-12)
 
 
 @pytest.mark.parametrize(("recalibrator", "scores"), PAIRS)
@@ -150,9 +154,9 @@ def test_rows_in_single_precision(recalibrator, scores):
     """The same rows in single precision have the same answers, up to their own rounding errors."""
     p, y = samples(scores, False)
     p = np.clip(p, 1e-3, 1 - 1e-3) if scores not in (voted, saturated) else p
-    one = clone(recalibrator).fit(p, y)
-    expected, found = one.predict_proba(p), one.predict_proba(p.astype(np.float32))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3)
+    fitted = clone(recalibrator).fit(p, y)
+    expected, single = fitted.predict_proba(p), fitted.predict_proba(p.astype(np.float32))
+    np.testing.assert_allclose(single, expected, rtol=0, atol=2e-3)
 
 
 def simplex(kind, rng):
@@ -169,20 +173,22 @@ def simplex(kind, rng):
 
 
 @pytest.mark.parametrize("kind", ["narrow", "wide", "saturated", "voted"])
-@pytest.mark.parametrize("recalibrator", [one for one in INSTANCES if one not in SLOW], ids=name_of)
+@pytest.mark.parametrize(
+    "recalibrator", [fitted for fitted in INSTANCES if fitted not in SLOW], ids=name_of
+)
 def test_impossible_classes_of_several(recalibrator, kind):
     """Rows with exact zeros and tiny values: on the simplex, and in order where that is kept."""
     P, y = simplex(kind, np.random.default_rng(0))
-    one = clone(recalibrator).fit(P, y)
+    fitted = clone(recalibrator).fit(P, y)
     tiny = [0.0, 1e-300, 1e-30, 1e-12, 1e-7, 1e-4]
     rows = np.array([[0.6 - a - b, 0.4, a, b] for a in tiny for b in tiny])
     rows = np.vstack([rows, np.eye(4), rows[:, ::-1]])
-    found = one.predict_proba(rows)
-    assert found.min() >= 0 and np.isfinite(found).all()
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-12)
-    if one.preserves_order_:
+    proba = fitted.predict_proba(rows)
+    assert proba.min() >= 0 and np.isfinite(proba).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+    if fitted.preserves_order_:
         before = rows[:, :, None] - rows[:, None, :]
-        after = found[:, :, None] - found[:, None, :]
+        after = proba[:, :, None] - proba[:, None, :]
         assert np.all(np.sign(before) * after >= -1e-15)
 
 
@@ -191,7 +197,7 @@ def test_impossible_classes_of_several(recalibrator, kind):
     [s.VectorScaling(shrinkage=0.0), s.recalibration.MatrixScaling(shrinkage=0.0),
     s.recalibration.ModelAverageScaling(),
      s.recalibration.QuadraticScaling()],
-    ids=lambda one: type(one).__name__,
+    ids=lambda fitted: type(fitted).__name__,
 )  # fmt: skip
 def test_confidence_beyond_the_scores_of_several_classes(recalibrator):
     """Along a ray from the centre of the simplex the most likely class never becomes less likely,
@@ -199,11 +205,11 @@ def test_confidence_beyond_the_scores_of_several_classes(recalibrator):
     rng = np.random.default_rng(3)
     z = rng.normal(0, 0.4, (400, 3))
     y = np.array([rng.choice(3, p=row) for row in softmax(1.5 * z + [0.2, 0, -0.2], axis=1)])
-    one = clone(recalibrator).fit(softmax(z, axis=1), y)
+    fitted = clone(recalibrator).fit(softmax(z, axis=1), y)
     direction = np.array([1.0, -0.2, -0.8])
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
         rays = np.linspace(2.0, 9, 60)[:, None] * direction[order]
-        top = one.predict_proba(softmax(rays, axis=1))[:, np.argmax(direction[order])]
+        top = fitted.predict_proba(softmax(rays, axis=1))[:, np.argmax(direction[order])]
         assert np.diff(top).min() >= -1e-10 and top[-1] > 0.5
 
 
@@ -215,10 +221,10 @@ def test_a_probability_of_one_is_not_below_one_that_is_smaller():
     p, y = samples(wide, False)
     votes, label = samples(voted_without_ends, False)
     for kind in (s.TemperatureScaling, s.PlattScaling, s.BetaCalibration, s.SplineScaling):
-        found = kind().fit(p, y).predict_proba([1 - 1e-7, 1.0])[:, 1]
-        assert found[0] <= found[1]
-        found = kind().fit(votes, label).predict_proba([0.0, 0.01, 0.05])[:, 1]
-        assert found[0] <= found[1] < found[2]
+        proba = kind().fit(p, y).predict_proba([1 - 1e-7, 1.0])[:, 1]
+        assert proba[0] <= proba[1]
+        proba = kind().fit(votes, label).predict_proba([0.0, 0.01, 0.05])[:, 1]
+        assert proba[0] <= proba[1] < proba[2]
 
 
 @pytest.mark.parametrize(
@@ -237,8 +243,8 @@ def test_limit_of_detection(forecast, limit):
     forecast = np.asarray(forecast)
     P = np.column_stack([1 - forecast, forecast])
     y = np.arange(len(P)) % 2
-    found = s.TemperatureScaling(labels=[0, 1]).fit(P, y).detection_limit_
-    assert found == pytest.approx(limit, rel=1e-3)
+    detection_limit = s.TemperatureScaling(labels=[0, 1]).fit(P, y).detection_limit_
+    assert detection_limit == pytest.approx(limit, rel=1e-3)
     below = np.array([0.0, limit / 1000, limit / 2, limit])
     mapped = s.PlattScaling(labels=[0, 1]).fit(P, y).predict_proba(below)[:, 1]
     np.testing.assert_allclose(mapped, mapped[-1], rtol=1e-2)
@@ -255,7 +261,7 @@ def test_limit_of_detection(forecast, limit):
         s.SplineScaling,
         s.recalibration.ModelAverageScaling,
     ],
-    ids=lambda one: one.__name__,
+    ids=lambda kind: kind.__name__,
 )
 def test_extremes_are_on_the_right_side_of_narrow_scores(kind):
     """Scores in [.3, .7] whose log odds are too large: means of 12 samples, within 4 errors."""
@@ -281,11 +287,11 @@ def test_extremes_are_on_the_right_side_of_narrow_scores(kind):
 def test_the_map_is_continuous_at_the_ends_of_its_scores_and_a_line_beyond():
     p, y = samples(narrow, False)
     for kind in (s.recalibration.QuadraticScaling, s.recalibration.KernelRecalibrator):
-        one = kind().fit(p, y)
+        fitted = kind().fit(p, y)
         odds = logit(np.array([p.min(), p.max()]))
-        near = one.predict_proba(expit(odds[:, None] + [-1e-9, 0, 1e-9]).ravel())[:, 1]
+        near = fitted.predict_proba(expit(odds[:, None] + [-1e-9, 0, 1e-9]).ravel())[:, 1]
         np.testing.assert_allclose(near.reshape(2, 3)[:, 1:], near.reshape(2, 3)[:, :2], atol=1e-8)
-        line = logit(one.predict_proba(expit(odds[1] + np.array([1.0, 2.0, 3.0])))[:, 1])
+        line = logit(fitted.predict_proba(expit(odds[1] + np.array([1.0, 2.0, 3.0])))[:, 1])
         np.testing.assert_allclose(np.diff(line, 2), 0, atol=1e-9)
 
 
@@ -297,7 +303,7 @@ def test_the_map_is_continuous_at_the_ends_of_its_scores_and_a_line_beyond():
      s.recalibration.QuadraticScaling(), s.recalibration.KernelRecalibrator(), s.SplineScaling(),
      s.VennAbersRecalibrator(),
      s.HistogramBinning(n_bins=4)],
-    ids=lambda one: type(one).__name__,
+    ids=lambda fitted: type(fitted).__name__,
 )  # fmt: skip
 def test_exported_maps_continue_in_the_same_way(recalibrator, n_classes):
     """Labels that fall with the score of one class, so that affine maps and splines do."""
@@ -306,24 +312,27 @@ def test_exported_maps_continue_in_the_same_way(recalibrator, n_classes):
     slopes = np.append(np.full(n_classes - 1, 2.0), -1.5)
     y = np.array([rng.choice(n_classes, p=row) for row in softmax(slopes * z, axis=1)])
     P = softmax(z, axis=1)
-    one = clone(recalibrator).fit(P, y)
+    fitted = clone(recalibrator).fit(P, y)
     if n_classes == 3 and isinstance(
-        one, (s.recalibration.QuadraticScaling, s.recalibration.KernelRecalibrator)
+        fitted, (s.recalibration.QuadraticScaling, s.recalibration.KernelRecalibrator)
     ):
-        assert None not in one._ends
-    if n_classes == 3 and isinstance(one, s.VectorScaling):
-        assert one._ends is not None and not one.injective_
+        assert None not in fitted._ends
+    if n_classes == 3 and isinstance(fitted, s.VectorScaling):
+        assert fitted._ends is not None and not fitted.injective_
     rows = np.vstack([softmax(rng.normal(0, 9, (200, n_classes)), axis=1), P, np.eye(n_classes)])
-    found = from_json(to_json(one)).predict_proba(rows)
-    np.testing.assert_allclose(found, one.predict_proba(rows), rtol=0, atol=1e-10)
+    exported = from_json(to_json(fitted)).predict_proba(rows)
+    np.testing.assert_allclose(exported, fitted.predict_proba(rows), rtol=0, atol=1e-10)
 
 
 def test_forecasts_outside_are_counted():
-    data = make_tempered_simplex(200, 3, random_state=0)
-    one = s.TemperatureScaling().fit(data.y_proba, data.y)
-    assert one.calibration_range_.shape == (3, 2) and not one.outside(data.y_proba).any()
-    assert not one.outside(data.y_proba.astype(np.float32)).any()
-    assert one.outside(np.eye(3)).all()
+    world = make_tempered_simplex(200, 3, random_state=0)
+    temperature = s.TemperatureScaling().fit(world.y_proba, world.y)
+    assert (
+        temperature.calibration_range_.shape == (3, 2)
+        and not temperature.outside(world.y_proba).any()
+    )
+    assert not temperature.outside(world.y_proba.astype(np.float32)).any()
+    assert temperature.outside(np.eye(3)).all()
     p, y = samples(narrow, False)
     for kind in RECALIBRATORS:
         fitted = quick(kind).fit(p, y)
@@ -346,11 +355,11 @@ def test_a_calibration_set_is_inside_of_its_range(recalibrator):
         P = softmax(rng.normal(0, 0.4, (60, n_classes)), axis=1)
         y, weight = np.arange(60) % n_classes, np.ones(60)
         P[-1], weight[-1] = np.eye(n_classes)[0] * 0.98 + 0.02 / n_classes, 0.0
-        one = clone(recalibrator).fit(P, y, weight)
-        np.testing.assert_array_equal(one.calibration_range_[:, 0], P[:-1].min(axis=0))
-        np.testing.assert_array_equal(one.calibration_range_[:, 1], P[:-1].max(axis=0))
-        np.testing.assert_array_equal(one.outside(P), weight == 0)
-        np.testing.assert_array_equal(one.outside(P.astype(np.float32)), weight == 0)
+        fitted = clone(recalibrator).fit(P, y, weight)
+        np.testing.assert_array_equal(fitted.calibration_range_[:, 0], P[:-1].min(axis=0))
+        np.testing.assert_array_equal(fitted.calibration_range_[:, 1], P[:-1].max(axis=0))
+        np.testing.assert_array_equal(fitted.outside(P), weight == 0)
+        np.testing.assert_array_equal(fitted.outside(P.astype(np.float32)), weight == 0)
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
@@ -360,7 +369,7 @@ def test_a_calibration_set_is_inside_of_its_range(recalibrator):
     [s.PlattScaling(), s.GroupRecalibrator(cv=2), s.IsotonicRecalibrator(), "auto", "select",
      s.VectorScaling(shrinkage=1.0), LogisticRegression(),
      make_pipeline(s.TemperatureScaling(), s.LabelShiftRecalibrator())],
-    ids=lambda one: getattr(one, "steps", [(one, one)])[-1][1].__class__.__name__,
+    ids=lambda model: getattr(model, "steps", [(model, model)])[-1][1].__class__.__name__,
 )  # fmt: skip
 def test_samples_outside_of_a_recalibrated_classifier(
     classifier, recalibrator, n_classes, ensemble
@@ -417,13 +426,13 @@ def test_labels_outside_of_their_range():
     P = rng.uniform(0.2, 0.8, (100, 2))
     y = (rng.random(P.shape) < P).astype(float)
     P[0, 1], y[0, 1] = 0.99, np.nan
-    one = s.MultilabelRecalibrator().fit(P, y)
-    assert one.calibration_range_.shape == (2, 2)
+    fitted = s.MultilabelRecalibrator().fit(P, y)
+    assert fitted.calibration_range_.shape == (2, 2)
     expected = np.zeros(P.shape, dtype=bool)
     expected[0, 1] = True
-    np.testing.assert_array_equal(one.outside(P), expected)
+    np.testing.assert_array_equal(fitted.outside(P), expected)
     with pytest.raises(ValueError, match="does not know its calibration set"):
-        from_json(to_json(one)).outside(P)
+        from_json(to_json(fitted)).outside(P)
 
 
 # --- What a report recommends ---------------------------------------------------------------------
@@ -460,8 +469,8 @@ def recommended(p, y):
 
 def check_extremes(fitted, p, y):
     """Monotone everywhere, and no answer to a rare forecast is above that to an even one."""
-    found = fitted.predict_proba(np.union1d(GRID, p))[:, 1]
-    assert np.diff(found).min() >= -1e-10
+    proba = fitted.predict_proba(np.union1d(GRID, p))[:, 1]
+    assert np.diff(proba).min() >= -1e-10
     assert fitted.predict_proba(OFTEN)[:, 1].max() <= 0.65
 
 
@@ -507,9 +516,9 @@ def test_recommended_maps_over_seeds(scores, n):
         check_extremes(recommended(p, y), p, y)
         mixture = s.StackedRecalibrator().fit(p, y)
         falls += not mixture.monotone_
-        found = mixture.predict_proba(OFTEN)[:, 1]
-        assert np.all(found < 0.7)
-        errors.append(found - overconfident(OFTEN))
+        proba = mixture.predict_proba(OFTEN)[:, 1]
+        assert np.all(proba < 0.7)
+        errors.append(proba - overconfident(OFTEN))
     assert falls <= 1
     bias = np.abs(np.mean(errors, axis=0))
     assert bias[1:3].max() < (0.25 if n == 200 else 0.2)

@@ -42,11 +42,11 @@ def test_decompositions(score, loss):
     def variance(values, key):  # the h-variance, from the losses alone
         return MASS @ (loss(given(values, key), given(values, key)) - loss(values, values))
 
-    risk, rest = MASS @ loss(Q, S), MASS @ loss(Q, Q)
+    risk, entropy = MASS @ loss(Q, S), MASS @ loss(Q, Q)
     labels = sum((MASS * Q[:, k]) @ score.divergence(np.eye(3)[k], S) for k in range(3))
-    assert labels == approx(risk) == approx(error(C, S) + error(Q, C) + rest)
+    assert labels == approx(risk) == approx(error(C, S) + error(Q, C) + entropy)
     assert MASS @ loss(Q, PRIOR) == approx(risk - error(C, S) + error(C, PRIOR))
-    assert error(Q, S) == approx(risk - rest) and risk - score.infimum > error(C, S)
+    assert error(Q, S) == approx(risk - entropy) and risk - score.infimum > error(C, S)
     region = given(Q, 3 * LEVEL + REGION)
     assert error(Q, C) == approx(variance(Q, LEVEL)) == approx(error(region, C) + error(Q, region))
     induced = error(C, given(Q, BIN))
@@ -97,7 +97,7 @@ HELLINGER = (lambda t: (np.sqrt(t) - 1) ** 2, lambda t: 1 - 1 / np.sqrt(t))
 @pytest.mark.parametrize("f", ["kl", "chi2", "total_variation", "jensen_shannon", "hellinger"])
 def test_f_divergences(f):
     """P24 19 to 22 and 31, against the joint distribution of labels and cells."""
-    prior, found = PRIOR[0], []
+    prior, divergences = PRIOR[0], []
     score = FDivergence(prior, HELLINGER if f == "hellinger" else f)
     for key in (BIN, LEVEL, X):
         joint = (np.unique(key)[:, None] == key) @ (MASS[:, None] * Q)
@@ -109,10 +109,13 @@ def test_f_divergences(f):
             "hellinger": np.sum((np.sqrt(joint) - np.sqrt(np.outer(total, prior))) ** 2),
             "jensen_shannon": prior @ jensenshannon(joint / prior, total[:, None]) ** 2,
         }
-        found.append(total @ score.divergence(joint / total[:, None], prior))
-        assert found[-1] == approx(expected[f])
-    assert found == sorted(found)  # a layer only loses
-    assert -MASS @ score.loss(Q, Q) == approx(found[-1]) and -MASS @ score.loss(Q, S) < found[-1]
+        divergences.append(total @ score.divergence(joint / total[:, None], prior))
+        assert divergences[-1] == approx(expected[f])
+    assert divergences == sorted(divergences)  # a layer only loses
+    assert (
+        -MASS @ score.loss(Q, Q) == approx(divergences[-1])
+        and -MASS @ score.loss(Q, S) < divergences[-1]
+    )
     with pytest.raises(ValueError, match="for 3 classes, but the forecasts have 2"):
         score.entropy(Q[:, :2])
 
@@ -143,8 +146,8 @@ def test_u_scores(name):
     score, n = UScore(rule, size), 48 // 4 ** (size - 1)
     rows = np.indices((n,) * size).reshape(size, -1)
     p, c = S[:n], C[:n]
-    tuples = [[one[i] for i in rows] for one in (p, c)]
-    stacked = [np.stack(one, axis=1) for one in tuples]
+    tuples = [[forecast[i] for i in rows] for forecast in (p, c)]
+    stacked = [np.stack(forecasts, axis=1) for forecasts in tuples]
     assert score.divergence(*stacked[::-1]) == approx(rule(*tuples[0], *tuples[1]), abs=1e-14)
     assert score.entropy(stacked[1]) == approx(entropy(*tuples[1]), abs=1e-14)
     parts = score.decomposition(c, p)
@@ -152,7 +155,7 @@ def test_u_scores(name):
     assert name == "not proper" or min(parts) > -1e-15
     mean = np.tile(c.mean(0), (len(rows[0]), 1))
     assert parts[2] == approx(np.mean(rule(*[mean] * size, *tuples[1])), abs=1e-14)
-    different = [len(set(one)) == size for one in rows.T]
+    different = [len(set(members)) == size for members in rows.T]
     y = np.eye(3)[Q[:n].argmax(1)]
     values = rule(*tuples[0], *(y[i] for i in rows))
     assert score.estimate(y, p) == approx(values[different].mean())

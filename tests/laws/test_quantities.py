@@ -15,8 +15,8 @@ QUICK = {"n_resamples": 20}
 
 
 def data_of(n_classes, n_samples=300):
-    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.7, random_state=0)
-    return data.y, data.y_proba
+    world = make_tempered_simplex(n_samples, n_classes, score_temperature=0.7, random_state=0)
+    return world.y, world.y_proba
 
 
 def needed(quantity, n_classes):
@@ -36,17 +36,17 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("n_classes", WORLDS.values(), ids=WORLDS)
-@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda one: one.name)
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.name)
 def test_the_same_number_from_every_source(quantity, n_classes, source):
     y, p = data_of(n_classes)
-    own, read = needed(quantity, n_classes), needed(quantity, n_classes)
-    if "names" in source and own:
-        read["location_labels"] = np.array(list("abc"))[own["location_labels"]]
-    found = quantity.metric(*SOURCES[source](y, p), **read)
-    expected = quantity.metric(y, p, **own)
-    assert found == pytest.approx(expected, rel=1e-10)
+    locations, read = needed(quantity, n_classes), needed(quantity, n_classes)
+    if "names" in source and locations:
+        read["location_labels"] = np.array(list("abc"))[locations["location_labels"]]
+    error = quantity.metric(*SOURCES[source](y, p), **read)
+    expected = quantity.metric(y, p, **locations)
+    assert error == pytest.approx(expected, rel=1e-10)
     if n_classes == 2:  # one column is the event
-        assert quantity.metric(y, p[:, 1], **own) == pytest.approx(expected, rel=1e-10)
+        assert quantity.metric(y, p[:, 1], **locations) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("quantity", [q for q in QUANTITIES if q.binary], ids=lambda q: q.name)
@@ -54,24 +54,26 @@ def test_a_sketch_has_the_error_of_its_samples(quantity):
     """Of one event, up to the width of the cells; an error of all classes needs the samples."""
     y, p = data_of(2, 3000)
     sketch = s.ForecastSketch([0, 1]).fit(y, p)
-    found = s.calibration_error_interval(sketch, metric=quantity.name, **QUICK)
+    interval = s.calibration_error_interval(sketch, metric=quantity.name, **QUICK)
     exact = quantity.metric(y, p, notion="auto")
-    assert found.estimate == pytest.approx(exact, rel=0.02, abs=2e-4)
+    assert interval.estimate == pytest.approx(exact, rel=0.02, abs=2e-4)
     assert quantity.metric(sketch) == pytest.approx(exact, rel=0.02, abs=2e-4)
 
 
 @pytest.mark.parametrize("n_classes", WORLDS.values(), ids=WORLDS)
-@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda one: one.name)
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.name)
 def test_an_interval_by_name_is_that_of_the_function(quantity, n_classes):
-    (y, p), own = data_of(n_classes, 120), needed(quantity, n_classes)
-    named, given = (
-        s.calibration_error_interval(y, p, metric=metric, **QUICK, **own)
+    (y, p), locations = data_of(n_classes, 120), needed(quantity, n_classes)
+    named, of_function = (
+        s.calibration_error_interval(y, p, metric=metric, **QUICK, **locations)
         for metric in (quantity.name, quantity.metric)
     )
-    assert named == given
+    assert named == of_function
     assert named.low <= named.high and np.isfinite(named.estimate)
     if quantity.function.__name__ != "integrated_calibration_index":  # that of the averaged maps
-        assert named.estimate == pytest.approx(quantity.metric(y, p, **own), rel=1e-9, abs=1e-12)
+        assert named.estimate == pytest.approx(
+            quantity.metric(y, p, **locations), rel=1e-9, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", by("scorer"))
@@ -97,14 +99,18 @@ def test_a_curve_ends_at_the_error(name):
     assert curve.mean[-1] == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [one.name for one in QUANTITIES if one.binary])
+@pytest.mark.parametrize("name", [interval.name for interval in QUANTITIES if interval.binary])
 def test_windows_compare_errors_of_one_event(name):
     y, p = data_of(2, 600)
     window = np.repeat(["a", "b"], 300)
-    found = s.compare_windows(y, p, window, metric=name).calibration_error
-    for one, rows in ((found.first, window == "a"), (found.second, window == "b")):
+    comparison = s.compare_windows(y, p, window, metric=name).calibration_error
+    for interval, rows in ((comparison.first, window == "a"), (comparison.second, window == "b")):
         exact = s.calibration_error_interval(y[rows], p[rows], metric=name)
-        assert (one.estimate, one.low, one.high) == (exact.estimate, exact.low, exact.high)
+        assert (interval.estimate, interval.low, interval.high) == (
+            exact.estimate,
+            exact.low,
+            exact.high,
+        )
     names = "'brier', 'log', 'l1', 'ece', 'l2', 'debiased_l2', 'squared_l2', 'max', 'ks', 'ici'"
     with pytest.raises(ValueError, match=f"metric must be one of {names}, got 'kernel'"):
         s.compare_windows(y, p, window, metric="kernel")
@@ -112,5 +118,5 @@ def test_windows_compare_errors_of_one_event(name):
 
 def test_names_are_distinct():
     for attribute in ("name", "scorer", "curve"):
-        names = [found for one in QUANTITIES if (found := getattr(one, attribute))]
+        names = [name for quantity in QUANTITIES if (name := getattr(quantity, attribute))]
         assert len(names) == len(set(names)) == len(by(attribute))

@@ -27,9 +27,9 @@ def test_a_recalibrator_may_refuse_some_numbers_of_classes_but_not_all():
     check_recalibrator(TwoOnly())
     with pytest.raises(AssertionError, match="refuses every number of classes"):
         check_recalibrator(TwoOnly(), n_classes=(3, 4))
-    one = PlattScaling()
-    check_recalibrator(one, n_classes=(2,))
-    assert not hasattr(one, "classes_")
+    platt = PlattScaling()
+    check_recalibrator(platt, n_classes=(2,))
+    assert not hasattr(platt, "classes_")
 
 
 class Remembers(IdentityRecalibrator):
@@ -50,8 +50,8 @@ class Declares(Recalibrator):
         self.input, self.loss, self.labels = input, loss, labels
 
     def _fit_map(self, samples):
-        for one in ("injective", "preserves_argmax", "preserves_order"):
-            setattr(self, f"{one}_", one not in self.not_declared)
+        for name in ("injective", "preserves_argmax", "preserves_order"):
+            setattr(self, f"{name}_", name not in self.not_declared)
 
     def _apply_map(self, forecast):
         return (1 - forecast) / (forecast.shape[1] - 1)
@@ -70,8 +70,8 @@ DEFECTS = [
     (altered(IdentityRecalibrator, _apply_map=np.square)(), "must sum to one"),
     (altered(IdentityRecalibrator, _apply_map=lambda p: (p + p.mean(axis=0)) / 2)(),
      "some of the rows"),
-    (altered(IdentityRecalibrator, predict=lambda found: found[::-1])(), "predict is not"),
-    (altered(IdentityRecalibrator, transform=lambda found: found[:, ::-1])(), "transform is not"),
+    (altered(IdentityRecalibrator, predict=lambda answer: answer[::-1])(), "predict is not"),
+    (altered(IdentityRecalibrator, transform=lambda answer: answer[:, ::-1])(), "transform is not"),
     (planted(LabelFrequency, fit=lambda self, X, y, sample_weight=None: LabelFrequency.fit(
         self, X, y))(),
      "zero-weight samples"),

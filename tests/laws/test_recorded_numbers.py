@@ -103,32 +103,32 @@ def called(recipe, others, y, P, X, weight):
 
 
 def mapped(recalibrator, options, y, P, X, weight):
-    one = quick(recalibrator).set_params(**options).fit(P, y, weight)
-    return learned(one, P[:40]), one.loss_before_, one.loss_after_
+    fitted = quick(recalibrator).set_params(**options).fit(P, y, weight)
+    return learned(fitted, P[:40]), fitted.loss_before_, fitted.loss_after_
 
 
 def learned(recalibrator, P):
     """Without the number of steps: another one where a search ends in rounding errors."""
-    found = answers(recalibrator, P)
-    return {name: value for name, value in found.items() if name != "n_iter_"}
+    learned_values = answers(recalibrator, P)
+    return {name: value for name, value in learned_values.items() if name != "n_iter_"}
 
 
 def smoothed(smoother, options, y, P, X, weight):
     """Averages of labels; of losses, too, where a smoother averages any values."""
-    own = {"estimator": LogisticRegression()} if smoother is s.smoothers.CrossFitted else {}
+    needed = {"estimator": LogisticRegression()} if smoother is s.smoothers.CrossFitted else {}
     target = np.eye(P.shape[1])[y]
-    one = smoother(**own | options).fit(P, target, weight)
-    found = one.smooth(), one.smooth_held_out(), one.predict(P[:20])
+    fitted = smoother(**needed | options).fit(P, target, weight)
+    averages = fitted.smooth(), fitted.smooth_held_out(), fitted.predict(P[:20])
     only_labels = (s.smoothers.CrossFitted, s.smoothers.LogitSmoother, s.smoothers.SplineSmoother)
     if issubclass(smoother, only_labels):
-        return found
+        return averages
     losses = scores.LogLoss().loss(target, P)
-    return *found, one.smooth(losses), one.smooth_held_out(losses)
+    return *averages, fitted.smooth(losses), fitted.smooth_held_out(losses)
 
 
 def grouped(options, y, P, X, weight):
-    found = s.GroupingLossEstimator(**{"n_permutations": 20, "random_state": 0} | options)
-    return answers(found.fit(X, y, P, weight), None), found.regions_
+    estimator = s.GroupingLossEstimator(**{"n_permutations": 20, "random_state": 0} | options)
+    return answers(estimator.fit(X, y, P, weight), None), estimator.regions_
 
 
 def estimated(options, y, P, X, weight):
@@ -136,8 +136,8 @@ def estimated(options, y, P, X, weight):
 
 
 def report(options, y, P, X, weight):
-    given = {"sample_weight": weight, "random_state": 0} | options
-    return s.CalibrationReport.from_predictions(y, P, X, **given).to_dict()
+    arguments = {"sample_weight": weight, "random_state": 0} | options
+    return s.CalibrationReport.from_predictions(y, P, X, **arguments).to_dict()
 
 
 def report_of_clusters(y, P, X, weight):
@@ -159,9 +159,9 @@ def streams(y, P, X, weight):
 
 def sketches(y, P, X, weight):
     """What is computed from one sketch, or of two."""
-    one, other = (s.ForecastSketch(np.unique(y)) for _ in range(2))
-    one.fit(y, P, weight, by=np.where(X[:, 1] > 0, "a", "b"))
-    other.fit(y, flat(P, 0.7), weight)
+    sketch, second_sketch = (s.ForecastSketch(np.unique(y)) for _ in range(2))
+    sketch.fit(y, P, weight, by=np.where(X[:, 1] > 0, "a", "b"))
+    second_sketch.fit(y, flat(P, 0.7), weight)
     event = {"notion": "canonical" if P.shape[1] == 2 else "top_label"}
     errors = (
         s.calibration_error,
@@ -170,12 +170,18 @@ def sketches(y, P, X, weight):
         s.errors.corp_test,
     )
     errors += s.proper_calibration_error, s.score_decomposition, s.corp_decomposition
-    found = [function(one, **event) for function in errors]
-    found += [s.compare_windows(one, other), s.calibration_by_group(one)]
-    found += [s.compare_calibration(one, other, confidence_level=0.7)]
+    values = [function(sketch, **event) for function in errors]
+    values += [
+        s.compare_windows(sketch, second_sketch),
+        s.calibration_by_group(sketch),
+    ]
+    values += [s.compare_calibration(sketch, second_sketch, confidence_level=0.7)]
     if P.shape[1] == 2:
-        found += [s.calibration_summary(one), s.significance.cumulative_test(one)]
-    return found, s.decision_regret(one, threshold=0.4, **event)
+        values += [
+            s.calibration_summary(sketch),
+            s.significance.cumulative_test(sketch),
+        ]
+    return values, s.decision_regret(sketch, threshold=0.4, **event)
 
 
 def features(y, P, X, weight):
@@ -198,21 +204,21 @@ def models(y, P, X, weight):
     """Meta-estimators and scorers of a classifier."""
     model = LogisticRegression().fit(X, y)
     named = s.get_scorers(s.get_scorer_names()).values()
-    found = [scorer(model, X, y, sample_weight=weight) for scorer in named]
-    found += [DecompositionScorer(cv=3)(model, X, y), DecisionRegretScorer(0.3)(model, X, y)]
+    values = [scorer(model, X, y, sample_weight=weight) for scorer in named]
+    values += [DecompositionScorer(cv=3)(model, X, y), DecisionRegretScorer(0.3)(model, X, y)]
     candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator()]
     twice = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
     select = {"recalibrator": "select", "candidates": candidates, "cv": twice}
     for options in ({"recalibrator": "platt", "cv": 3}, select):
         fitted = s.RecalibratedClassifierCV(model, ensemble=True, **options).fit(X, y, weight)
-        found.append(fitted.predict_proba(X[:30]))
-    found.append(fitted.selection_)
+        values.append(fitted.predict_proba(X[:30]))
+    values.append(fitted.selection_)
     several = s.MultilabelRecalibrator("platt").fit(P[:, :2], np.eye(P.shape[1])[y, :2], weight)
     regressor = s.regression.RecalibratedRegressorCV(cv=3).fit(X[:, :3], X[:, 3])
-    found += [several.predict_proba(P[:30, :2]), regressor.predict(X[:9, :3], return_std=True)]
-    found.append(answers(s.CalibrationErrorEstimator(model, cv=3).fit(X, y, weight), None))
+    values += [several.predict_proba(P[:30, :2]), regressor.predict(X[:9, :3], return_std=True)]
+    values.append(answers(s.CalibrationErrorEstimator(model, cv=3).fit(X, y, weight), None))
     options = {"n_supersamples": 2, "n_draws": 4, "n_bins": 4}
-    return [*found, s.theory.evaluate_supersample(model, X, y == 0, **options)]
+    return [*values, s.theory.evaluate_supersample(model, X, y == 0, **options)]
 
 
 def shifts(y, P, X, weight):
@@ -224,51 +230,60 @@ def shifts(y, P, X, weight):
     in_parts = s.PlattScaling(labels=labels), s.VectorScaling(labels=labels)
     return [
         answers(shift, P[:20]),
-        [one.fit_chunks(chunks).predict_proba(P[:9]) for one in in_parts],
-        [from_json(to_json(quick(one).fit(P, y))).predict_proba(P[:20]) for one in EXPORTED],
+        [recalibrator.fit_chunks(chunks).predict_proba(P[:9]) for recalibrator in in_parts],
+        [
+            from_json(to_json(quick(recalibrator).fit(P, y))).predict_proba(P[:20])
+            for recalibrator in EXPORTED
+        ],
     ]
 
 
 def blocks(y, P, X, weight):
     """Scores, links, kernels and notions of the same forecasts, bounds, and combined tests."""
-    target, n_classes, found = np.eye(P.shape[1])[y], P.shape[1], []
+    target, n_classes, values = np.eye(P.shape[1])[y], P.shape[1], []
     for score in SCORES:
-        found += [score.entropy(P), score.loss(target, P), score.divergence(flat(P, 2), P)]
-        found += [score.loss_gradient(target, P), score.logit_loss(target, np.log(P))]
+        values += [score.entropy(P), score.loss(target, P), score.divergence(flat(P, 2), P)]
+        values += [score.loss_gradient(target, P), score.logit_loss(target, np.log(P))]
     for link in LINKS if n_classes > 2 else (*LINKS, *BINARY_LINKS):
         link = link.prepare(np.log(P))
         theta = link.start(n_classes)
         theta = theta + 0.1 * np.cos(np.arange(len(theta)))
-        found += [link.apply(theta, np.log(P)), link.vjp(theta, np.log(P), target)]
-        for one in (theta, *np.outer([1, -1, 0], link.start(n_classes))):
-            found += [link.injective(one, n_classes), link.preserves_order(one, n_classes)]
+        values += [link.apply(theta, np.log(P)), link.vjp(theta, np.log(P), target)]
+        for parameters in (theta, *np.outer([1, -1, 0], link.start(n_classes))):
+            values += [
+                link.injective(parameters, n_classes),
+                link.preserves_order(parameters, n_classes),
+            ]
     for kernel in KERNELS:
         fitted = kernel.for_data(P)
-        found += [fitted.bound(), fitted(P[:20], P[20:50]), fitted.pairs(P[:20], P[20:40])]
+        values += [fitted.bound(), fitted(P[:20], P[20:50]), fitted.pairs(P[:20], P[20:40])]
     for notion in (TopK(min(2, n_classes - 1)), ClassGroups([[0]]), Classwise()):
-        found.append(list(notion.problems(P, target)))
+        values.append(list(notion.problems(P, target)))
     for norm, n_bins in ((1, 5), (2, 9)):
-        found += [s.optimal_n_bins(len(y), lipschitz=norm), s.theory.ece_bias_bound(len(y), n_bins)]
-        found += [s.theory.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm)]
+        values += [
+            s.optimal_n_bins(len(y), lipschitz=norm),
+            s.theory.ece_bias_bound(len(y), n_bins),
+        ]
+        values += [s.theory.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm)]
     tests = (
         s.kernel_calibration_test(y, P),
         s.errors.corp_test(y, P, notion="top_label", n_resamples=99),
     )
-    return found, [
-        s.significance.combine_tests(tests, method=one) for one in ("fisher", "calibrated")
+    return values, [
+        s.significance.combine_tests(tests, method=method) for method in ("fisher", "calibrated")
     ]
 
 
 def intervals(metric, y, P, X, weight):
     """Each method of intervals that a metric has."""
     options = {"n_resamples": 9, "confidence_level": 0.5, "random_state": 0, "metric": metric}
-    found = []
+    records = []
     for method in ("auto", "delta", "jackknife", "subsampling", "bootstrap"):
         try:
-            found.append(s.calibration_error_interval(y, P, method=method, **options))
+            records.append(s.calibration_error_interval(y, P, method=method, **options))
         except ValueError:
-            found.append(len(method))
-    return found
+            records.append(len(method))
+    return records
 
 
 def few_events(y, P, X, weight):
@@ -276,23 +291,23 @@ def few_events(y, P, X, weight):
     p = 0.03 * P[:, -1] / P[:, -1].max()
     event = np.arange(len(y)) % (len(y) // 3) == 5
     proba = np.column_stack([1 - p, p])
-    found = [intervals(metric, event, proba, X, weight)[0] for metric in METRICS]
-    found += [s.calibration_summary(event, p), s.calibration_by_group(event, p, X[:, 1] > 0)]
-    found += [
+    values = [intervals(metric, event, proba, X, weight)[0] for metric in METRICS]
+    values += [s.calibration_summary(event, p), s.calibration_by_group(event, p, X[:, 1] > 0)]
+    values += [
         s.kernel_calibration_test(event, proba),
         s.significance.logistic_calibration_test(event, p),
     ]
-    found += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
+    values += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
     last, rare = y == y.max(), np.append(np.ones(P.shape[1] - 1), 0.1)
     few = np.where(last & (np.cumsum(last) > 3), 0, y), flat(P, 1) * rare / (P @ rare)[:, None]
     distance = partial(s.proper_calibration_error, loss=scores.TotalVariation())
-    found += [intervals(metric, *few, X, weight)[0] for metric in ("brier", "log", distance)]
-    found += [
+    values += [intervals(metric, *few, X, weight)[0] for metric in ("brier", "log", distance)]
+    values += [
         s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
         s.errors.corp_test(event, p),
     ]
     return [
-        *found,
+        *values,
         s.recalibration.ModelAverageScaling().fit(proba, event).predict_proba(proba[:9]),
     ]
 
@@ -305,8 +320,10 @@ def large(y, P, X, weight):
     smoothers = s.smoothers.DirichletKernel("scott"), s.smoothers.NearestNeighborsSmoother()
     smoothers += (s.smoothers.DirichletKernel(),) if P.shape[1] == 2 else ()
     event = {"notion": "classwise"} if P.shape[1] > 2 else {}
-    found = [s.proper_calibration_error(y[rows], P, smoother=one, **event) for one in smoothers]
-    return found, s.corp_decomposition(y[rows], P, notion="top_label")
+    errors = [
+        s.proper_calibration_error(y[rows], P, smoother=smoother, **event) for smoother in smoothers
+    ]
+    return errors, s.corp_decomposition(y[rows], P, notion="top_label")
 
 
 def regions(y, P, X, weight):
@@ -317,7 +334,7 @@ def regions(y, P, X, weight):
     frame["word"] = frame["word"].astype("category")
     common = {"n_permutations": 20, "n_bins": 4, "random_state": 0, "confidence_level": 0.8}
     estimator = partial(s.GroupingLossEstimator, **common)
-    found = [
+    values = [
         estimator(method="risk", partitioner=Ridge()).fit(X, y, y_proba=P),
         estimator(method="risk", partitioner=LogisticRegression()).fit(X, y, y_proba=P),
         estimator(method="partition", swap=True).fit(X, y, y_proba=P, groups=clusters),
@@ -328,39 +345,41 @@ def regions(y, P, X, weight):
         estimator(n_jobs=2).fit(frame[["number", "count"]], y, y_proba=P),
     ]
     event = y == y.max()
-    found = [(answers(one, None), one.regions_) for one in found]
+    values = [(answers(fitted, None), fitted.regions_) for fitted in values]
     by = pd.DataFrame({"word": words, "number": X[:, 2], "count": np.rint(3 * X[:, 3]).astype(int)})
-    found += [s.calibration_by_group(y, P, by), s.calibration_by_group(event, P[:, -1], by)]
+    values += [s.calibration_by_group(y, P, by), s.calibration_by_group(event, P[:, -1], by)]
     for monotone in (False, True)[: 1 + (P.shape[1] == 2)]:
-        one = s.GroupRecalibrator(monotone=monotone, cv=3)
-        found.append(one.fit(P, y, features=words).predict_proba(P[:20], features=words[:20]))
+        recalibrator = s.GroupRecalibrator(monotone=monotone, cv=3)
+        values.append(
+            recalibrator.fit(P, y, features=words).predict_proba(P[:20], features=words[:20])
+        )
         table = frame[["number", "word"]]
-        one.fit(P, y, weight, features=table)
-        found.append(one.predict_proba(P[:20], features=table[:20]))
-    return found
+        recalibrator.fit(P, y, weight, features=table)
+        values.append(recalibrator.predict_proba(P[:20], features=table[:20]))
+    return values
 
 
 def monitors(y, P, X, weight):
     """Streams with other features and notions, what they restore, and forecasts without labels."""
-    found, last = [], slice(len(y) // 2, None)
-    given = [{"features": kernels.LaplacianKernel(0.5), "notion": "canonical"}, {"features": 2}]
-    given += [
+    values, last = [], slice(len(y) // 2, None)
+    variants = [{"features": kernels.LaplacianKernel(0.5), "notion": "canonical"}, {"features": 2}]
+    variants += [
         {"features": lambda score: np.column_stack([score - 0.5, score**2])},
         {"notion": "classwise"},
     ]
-    for options in given:
-        one = s.SequentialCalibrationTest(np.unique(y), alpha=0.2, **options)
-        one.partial_fit(y[: last.start], P[: last.start])
+    for options in variants:
+        test = s.SequentialCalibrationTest(np.unique(y), alpha=0.2, **options)
+        test.partial_fit(y[: last.start], P[: last.start])
         if not callable(options.get("features")):
-            one = s.SequentialCalibrationTest.from_bytes(one.to_bytes())
-        found += [one.partial_fit(y[last], P[last]).path_, one.evidence, one.pvalue_]
+            test = s.SequentialCalibrationTest.from_bytes(test.to_bytes())
+        values += [test.partial_fit(y[last], P[last]).path_, test.evidence, test.pvalue_]
     monitor = s.CalibrationMonitor(np.unique(y), window=20, alpha=0.9)
     monitor.partial_fit(y[: last.start], P[: last.start], weight[: last.start] / 2)
     monitor = s.CalibrationMonitor.from_bytes(monitor.to_bytes())
     monitor.partial_fit(1 - np.minimum(y[last], 1), P[last])
     error = s.calibration_error_interval(y, P, metric="brier", confidence_level=0.99)
     expected = s.expected_performance(P[last], error_interval=error, confidence_level=0.9)
-    return [*found, monitor.path_, monitor.alarms_, monitor.summary(), expected]
+    return [*values, monitor.path_, monitor.alarms_, monitor.summary(), expected]
 
 
 def options_of_maps(y, P, X, weight):
@@ -368,10 +387,10 @@ def options_of_maps(y, P, X, weight):
     order = np.argsort(P[:, -1], kind="stable")
     parted = np.sort(y)[np.argsort(order, kind="stable")]
     prior = np.arange(1.0, 1 + P.shape[1]) / np.arange(1.0, 1 + P.shape[1]).sum()
-    found = [
-        learned(one.fit(P, labels, weight), P[:20])
+    values = [
+        learned(recalibrator.fit(P, labels, weight), P[:20])
         for labels in (y, parted)
-        for one in (
+        for recalibrator in (
             s.PlattScaling(smooth_targets=True),
             s.PlattScaling(),
             s.recalibration.QuadraticScaling(),
@@ -384,47 +403,60 @@ def options_of_maps(y, P, X, weight):
             s.VennAbersRecalibrator(),
         )
     ]
-    found.append(s.VennAbersRecalibrator().fit(P, y).predict_interval(P[:20]))
-    one = s.InterceptRecalibrator(labels=np.unique(y)).fit(P[:9], np.full(9, y[0]))
+    values.append(s.VennAbersRecalibrator().fit(P, y).predict_interval(P[:20]))
+    recalibrator = s.InterceptRecalibrator(labels=np.unique(y)).fit(P[:9], np.full(9, y[0]))
     uniform = np.full_like(P, 1 / P.shape[1])
-    return [*found, answers(one, P[:9]), answers(s.TemperatureScaling().fit(uniform, y), P[:9])]
+    return [
+        *values,
+        answers(recalibrator, P[:9]),
+        answers(s.TemperatureScaling().fit(uniform, y), P[:9]),
+    ]
 
 
 def theory(y, P, X, weight):
     """Bounds, scores and expectations that other entries do not need."""
-    n, found = len(y), []
+    n, values = len(y), []
     for strategy, term in product(("uniform", "quantile"), ("total", "statistical", "binning")):
         options = {"strategy": strategy, "lipschitz": 1.5, "term": term}
-        found += [
-            s.theory.ece_bias_bound(n, 7, confidence_level=one, **options) for one in (None, 0.9)
+        values += [
+            s.theory.ece_bias_bound(n, 7, confidence_level=level, **options)
+            for level in (None, 0.9)
         ]
     for bound in ("ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy"):
         information = {"recalibrated_fresh": "residual_cmi", "recalibrated_reused": "fcmi"}
         options = {information.get(bound, "ecmi"): 0.3}
         if bound == "metric_entropy":
             options = {"radius": 0.01, "log_covering_number": 2.0}
-        found.append(s.theory.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options))
-    found += [s.optimal_n_bins(n, strategy="quantile", bound="tce"), s.optimal_n_bins(10**6)]
+        values.append(
+            s.theory.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options)
+        )
+    values += [s.optimal_n_bins(n, strategy="quantile", bound="tce"), s.optimal_n_bins(10**6)]
     target, prior = np.eye(P.shape[1])[y], np.arange(1.0, 1 + P.shape[1])
     costs = np.outer(prior, prior[::-1])
     for score in (
         scores.FDivergence(prior / prior.sum(), "total_variation"),
         scores.DecisionCost(costs - np.diag(np.diag(costs))),
     ):
-        found += [score.loss(target, P), score.entropy(P), score.divergence(target, P)]
-    found += [one.divergence(target, P) for one in (scores.Lp(1.5), scores.TotalVariation())]
+        values += [score.loss(target, P), score.entropy(P), score.divergence(target, P)]
+    values += [
+        distance.divergence(target, P) for distance in (scores.Lp(1.5), scores.TotalVariation())
+    ]
     pairs = P[: n // 2 * 2].reshape(-1, 2, P.shape[1])[:9]
     rule = scores.UScore(lambda p, q, a, b: np.sum((p - a) * (q - b), axis=-1))
-    found += [rule.loss(pairs[::-1], pairs), rule.entropy(pairs), rule.divergence(pairs, pairs)]
-    data, size = (P[:, -1], (y == y.max()).astype(float), weight), min(40, n)
+    values += [rule.loss(pairs[::-1], pairs), rule.entropy(pairs), rule.divergence(pairs, pairs)]
+    event, size = (y == y.max()).astype(float), min(40, n)
     bins = 6, np.linspace(0, 1, 8)
-    found += [expected_errors_of_subsamples(*data, one, size) for one in bins]
+    values += [
+        expected_errors_of_subsamples(P[:, -1], event, weight, edges, size) for edges in bins
+    ]
     few = slice(0, 40)
-    tests = [CalibrationTest(0.0, one, 0.0, "a test") for one in (1 - 1e-6, 0.99, 1e-9)]
-    found += [s.significance.combine_tests([one, one], method="calibrated") for one in tests]
+    tests = [CalibrationTest(0.0, pvalue, 0.0, "a test") for pvalue in (1 - 1e-6, 0.99, 1e-9)]
+    values += [s.significance.combine_tests([test, test], method="calibrated") for test in tests]
     apart = np.arange(40) >= 30
-    found += [concordance_interval(apart, one, confidence_level=0.9) for one in (apart, P[few, 1])]
-    return [*found, observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9)]
+    values += [
+        concordance_interval(apart, score, confidence_level=0.9) for score in (apart, P[few, 1])
+    ]
+    return [*values, observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9)]
 
 
 def pairs(y, P, X, weight, n_samples=4000):
@@ -435,15 +467,15 @@ def pairs(y, P, X, weight, n_samples=4000):
     X[:, 2:4] = rng.integers(0, [4, 2], (n_samples, 2))
     X[rng.random(n_samples) < 0.1, 4] = np.nan
     score = np.round(rng.uniform(0.05, 0.95, n_samples), 2)
-    one, two, few = X[:, 2] == 1, X[:, 3] == 1, (X[:, 0] > 0.3) & (X[:, 2] == 2)
-    z = 1.3 * few + 0.9 * (one & ~two) - 1.4 * (two & (score > 0.6))
+    first_group, second_group, few = X[:, 2] == 1, X[:, 3] == 1, (X[:, 0] > 0.3) & (X[:, 2] == 2)
+    z = 1.3 * few + 0.9 * (first_group & ~second_group) - 1.4 * (second_group & (score > 0.6))
     z += 1.5 * ((X[:, 5] < -0.6) & (X[:, 4] > 0)) + 0.4 * np.isnan(X[:, 4])
     y = rng.random(n_samples) < 1 / (1 + (1 / score - 1) * np.exp(-z))
-    found = [differences_at_equal_scores(y, score, X, confidence_level=0.5)]
+    differences = [differences_at_equal_scores(y, score, X, confidence_level=0.5)]
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame["c"] = np.array(list("pqrs"))[X[:, 2].astype(int)]
-    frame["d"], frame["g"] = np.where(two, "u", "v"), rng.integers(0, 5, n_samples)
-    return [*found, differences_at_equal_scores(y, score, frame, random_state=3)]
+    frame["d"], frame["g"] = np.where(second_group, "u", "v"), rng.integers(0, 5, n_samples)
+    return [*differences, differences_at_equal_scores(y, score, frame, random_state=3)]
 
 
 def shown(y, P, X, weight):
@@ -457,7 +489,7 @@ def shown(y, P, X, weight):
         s.calibration_improvement(y, P, flat(P, 0.7)), s.kernel_calibration_test(y, P),
         s.expected_performance(P, labelled=(y, P)),
     ]  # fmt: skip
-    texts = " ".join(str(one) for one in records)
+    texts = " ".join(str(record) for record in records)
     return [float(number) for number in re.findall(r"\d+\.?\d*", texts)]
 
 
@@ -512,58 +544,63 @@ def with_low_limits(compute):
 def errors_of_many(y, P, weight, clusters):
     weights = {"sample_weight": weight} if P.shape[1] == 3 else {}
     proper = s.calibration_error_interval
-    found = [proper(y, P, metric=one, **weights, **clusters) for one in ("brier", "log")]
-    found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
-    found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
-    found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
-    return found
+    values = [proper(y, P, metric=loss, **weights, **clusters) for loss in ("brier", "log")]
+    values += [
+        proper(y, P, metric=loss, notion="classwise", **clusters) for loss in ("brier", "log")
+    ]
+    values += [proper(y == 1, P[:, 1], metric="brier", **weights)]
+    values += [s.score_decomposition(y, P, loss=loss) for loss in ("brier", "log")]
+    return values
 
 
 def kernels_of_many(y, P, weight, clusters):
-    few, found = (y[:900], P[:900]), [s.kernel_calibration_error(y, P)]
+    few_y, few_P, records = y[:900], P[:900], [s.kernel_calibration_error(y, P)]
     some = {name: values[:900] for name, values in clusters.items()}
-    found.append(s.kernel_calibration_test(*few, **some))
+    records.append(s.kernel_calibration_test(few_y, few_P, **some))
     for statistic in ("biased", "auto"):
         options = {"metric": s.kernel_calibration_error, "statistic": statistic, **some}
-        found.append(s.calibration_error_interval(*few, **options))
+        records.append(s.calibration_error_interval(few_y, few_P, **options))
     places = {"metric": "embedding", "locations": P[:5]}
-    found.append(s.calibration_error_interval(y, P, **places, **clusters))
+    records.append(s.calibration_error_interval(y, P, **places, **clusters))
     for matrix in (np.eye(P.shape[1]), np.diag(np.arange(1.0, 1 + P.shape[1]))):
         kernel = kernels.MatrixKernel(kernels.GaussianKernel(0.5), matrix)
-        found += [s.kernel_calibration_error(y[:200], P[:200], kernel=kernel), kernel.bound()]
+        records += [s.kernel_calibration_error(y[:200], P[:200], kernel=kernel), kernel.bound()]
     short = s.kernel_calibration_test(y[:203], P[:203], statistic="block", block_size=4)
     bounds = s.significance.distribution_free_bound(y[:99], P[:99], statistic="linear")
-    return [*found, short, bounds, kernels.median_distance(P, max_samples=99)]
+    return [*records, short, bounds, kernels.median_distance(P, max_samples=99)]
 
 
 def smoothers_of_many(y, P, weight, clusters):
     few, target = P[:600, :3] / P[:600, :3].sum(axis=1, keepdims=True), np.eye(P.shape[1])[y[:600]]
     wide = "loo" if P.shape[1] > 2 else 0.3  # the search takes long
-    smoothers = [s.smoothers.DirichletKernel(wide, refinement=one) for one in ("loss", "entropy")]
+    smoothers = [
+        s.smoothers.DirichletKernel(wide, refinement=score) for score in ("loss", "entropy")
+    ]
     smoothers += [s.smoothers.DirichletKernel(1e-5), s.smoothers.DirichletKernel("scott")]
-    return [one.fit(few, target[:, :3]).smooth()[:50] for one in smoothers]
+    return [smoother.fit(few, target[:, :3]).smooth()[:50] for smoother in smoothers]
 
 
 def hypotheses_of_many(y, P, weight, clusters):
-    data, few = (y == 1, P[:, 1]), (y[:300] == 1, P[:300, 1])
-    found = [
-        s.errors.corp_test(*data, n_resamples=19),
-        s.hosmer_lemeshow_test(*data, n_resamples=19),
+    event, p = y == 1, P[:, 1]
+    records = [
+        s.errors.corp_test(event, p, n_resamples=19),
+        s.hosmer_lemeshow_test(event, p, n_resamples=19),
     ]
-    found += [
-        s.significance.cumulative_test(*data, statistic=one, **clusters) for one in ("ks", "kuiper")
+    records += [
+        s.significance.cumulative_test(event, p, statistic=statistic, **clusters)
+        for statistic in ("ks", "kuiper")
     ]
-    found.append(s.errors.corp_bands(*data, n_resamples=19, confidence_level=0.8))
+    records.append(s.errors.corp_bands(event, p, n_resamples=19, confidence_level=0.8))
     for hypothesis in ("joint", "slope", "intercept"):
-        found.append(
-            s.significance.logistic_calibration_test(*data, hypothesis=hypothesis, **clusters)
+        records.append(
+            s.significance.logistic_calibration_test(event, p, hypothesis=hypothesis, **clusters)
         )
         options = {"n_resamples": 19, "hypothesis": hypothesis}
-        found.append(s.significance.logistic_calibration_test(*few, **options))
+        records.append(s.significance.logistic_calibration_test(event[:300], p[:300], **options))
     for quantile in (None, 0.9):
         options = {"metric": "ici", "quantile": quantile, **clusters}
-        found.append(s.calibration_error_interval(*data, **options))
-    return found
+        records.append(s.calibration_error_interval(event, p, **options))
+    return records
 
 
 def maps_of_many(y, P, weight, clusters):
@@ -575,28 +612,30 @@ def maps_of_many(y, P, weight, clusters):
     ]
     options = {"recalibrator": "select", "candidates": maps, "cv": folds}
     chosen = s.RecalibratedClassifierCV(LogisticRegression(), **options).fit(logits, y)
-    found = [chosen.predict_proba(logits[:20]), numbers(chosen.selection_)]
+    values = [chosen.predict_proba(logits[:20]), numbers(chosen.selection_)]
     sketch = s.ForecastSketch(np.unique(y), notion="auto" if P.shape[1] == 2 else "classwise")
     sketch.fit(y, P)
-    found += [one.fit_sketch(sketch).predict_proba(P[:20]) for one in OF_SKETCHES]
-    for one in (
+    values += [
+        recalibrator.fit_sketch(sketch).predict_proba(P[:20]) for recalibrator in OF_SKETCHES
+    ]
+    for kind in (
         s.TemperatureScaling,
         s.recalibration.BiasCorrectedTemperatureScaling,
         s.PlattScaling,
     ):
-        started = one().partial_fit(P[:900], y[:900], np.unique(y))
-        found.append(started.partial_fit(P[900:], y[900:]).predict_proba(P[:20]))
-    found.append(s.TemperatureScaling().fit(P, y, weight).temperature_)
+        started = kind().partial_fit(P[:900], y[:900], np.unique(y))
+        values.append(started.partial_fit(P[900:], y[900:]).predict_proba(P[:20]))
+    values.append(s.TemperatureScaling().fit(P, y, weight).temperature_)
     rng = np.random.default_rng(0)
     features = pd.DataFrame(rng.normal(size=(len(y), 3)), columns=["a", "b", "c"])
     features["d"] = rng.choice(list("uvwxy"), len(y), p=[0.1, 0.3, 0.1, 0.2, 0.3])
     group = (features["a"] > 0.7) & (features["d"].isin(["v", "u"]))
-    other = (features["b"] < -0.9).to_numpy() | (features["d"] == "x").to_numpy()
-    y = np.where(group & (np.arange(len(y)) % 2 == 0), y.max(), np.where(other, y.min(), y))
-    found += [differences_at_equal_scores(y, P, features, confidence_level=0.9)]
-    one = s.GroupRecalibrator().fit(P[:900], y[:900], features=features[["d"]][:900])
-    found.append(one.predict_proba(P[:40], features=features[["d"]][:40]))
-    return [*found, s.StackedRecalibrator().fit(P[:400], y[:400]).predict_proba(P[:20])]
+    second_group = (features["b"] < -0.9).to_numpy() | (features["d"] == "x").to_numpy()
+    y = np.where(group & (np.arange(len(y)) % 2 == 0), y.max(), np.where(second_group, y.min(), y))
+    values += [differences_at_equal_scores(y, P, features, confidence_level=0.9)]
+    grouped_map = s.GroupRecalibrator().fit(P[:900], y[:900], features=features[["d"]][:900])
+    values.append(grouped_map.predict_proba(P[:40], features=features[["d"]][:40]))
+    return [*values, s.StackedRecalibrator().fit(P[:400], y[:400]).predict_proba(P[:20])]
 
 
 #: Values of parameters beside those that an annotation lists.
@@ -620,45 +659,45 @@ NOT_VARIED = {"n_jobs", "verbose", "labels", "random_state", "name", "tol"}
 
 def varied(function, compute, y, P, X, weight):
     """The answers for each value of each option but the default, one at a time."""
-    found = []
+    numbers_of_options = []
     for option in inspect.signature(function).parameters.values():
         listed = re.findall(r"'(\w+)'", str(option.annotation))
         others = VALUES.get(option.name, [True] if str(option.annotation) == "bool" else [])
-        values = [*listed, *(one for one in others if one not in listed)]
+        values = [*listed, *(choice for choice in others if choice not in listed)]
         for value in () if option.name in NOT_VARIED else values:
             if value == option.default:
                 continue
             try:
-                found += [numbers(compute({option.name: value}, y, P, X, weight)), 1.0]
+                numbers_of_options += [numbers(compute({option.name: value}, y, P, X, weight)), 1.0]
             except (ValueError, TypeError):
-                found.append(-1.0)
-    return found
+                numbers_of_options.append(-1.0)
+    return numbers_of_options
 
 
 def in_groups(options, y, P, X, weight):
-    one = quick(s.GroupRecalibrator).set_params(**options).fit(P, y, weight, features=X)
-    return one.predict_proba(P[:40], features=X[:40])
+    recalibrator = quick(s.GroupRecalibrator).set_params(**options).fit(P, y, weight, features=X)
+    return recalibrator.predict_proba(P[:40], features=X[:40])
 
 
 def watched(stream, options, y, P, X, weight):
-    one = stream(np.unique(y), **options)
-    one.partial_fit(y[:70], P[:70]).partial_fit(y[70:], P[70:])
-    return one.path_, one.summary() if stream is s.CalibrationMonitor else one.evidence()
+    fitted = stream(np.unique(y), **options)
+    fitted.partial_fit(y[:70], P[:70]).partial_fit(y[70:], P[70:])
+    return fitted.path_, fitted.summary() if stream is s.CalibrationMonitor else fitted.evidence()
 
 
 def selected(options, y, P, X, weight):
-    given = {"recalibrator": "platt", "cv": 4} | options
-    one = s.RecalibratedClassifierCV(LogisticRegression(), **given).fit(X, y, weight)
-    return one.predict_proba(X[:30])
+    arguments = {"recalibrator": "platt", "cv": 4} | options
+    classifier = s.RecalibratedClassifierCV(LogisticRegression(), **arguments).fit(X, y, weight)
+    return classifier.predict_proba(X[:30])
 
 
 RECIPES = {recipe.function: recipe for recipe in (*MOMENTS[::-1], *FORECASTS[::-1])}
 STREAMS = s.SequentialCalibrationTest, s.CalibrationMonitor
 VARIED = {
     **{function: partial(called, recipe) for function, recipe in RECIPES.items()},
-    **{one: partial(mapped, one) for one in RECALIBRATORS},
-    **{one: partial(smoothed, one) for one in SMOOTHERS},
-    **{one: partial(watched, one) for one in STREAMS},
+    **{kind: partial(mapped, kind) for kind in RECALIBRATORS},
+    **{kind: partial(smoothed, kind) for kind in SMOOTHERS},
+    **{kind: partial(watched, kind) for kind in STREAMS},
     s.GroupRecalibrator: in_groups, s.RecalibratedClassifierCV: selected,
     s.GroupingLossEstimator: grouped, s.CalibrationErrorEstimator: estimated,
     s.CalibrationReport.from_predictions: report,
@@ -666,7 +705,7 @@ VARIED = {
 
 
 SCORES = [scores.Spherical(), scores.ClasswiseLogLoss(), scores.LogLoss(), scores.Brier()]
-SCORES += [scores.FDivergence(None, one) for one in ("kl", "chi2", "jensen_shannon")]
+SCORES += [scores.FDivergence(None, f) for f in ("kl", "chi2", "jensen_shannon")]
 LINKS = [links.VectorMap(), links.MatrixMap(), links.DirichletMap(), links.MonotonePieces(4)]
 LINKS += [links.BiasCorrectedTemperature(), links.MonotoneNetwork(hidden=3, n_grid=20)]
 BINARY_LINKS = [links.PlattMap(), links.QuadraticMap(), *map(links.BetaMap, ("abm", "am", "ab"))]
@@ -679,23 +718,24 @@ EXPORTED += [
     s.VennAbersRecalibrator,
     s.recalibration.ModelAverageScaling,
 ]
-METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
+METRICS = [error.name for error in QUANTITIES if error.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
-OWN = (few_events, regions, monitors, options_of_maps, theory, pairs, shown)
-OWN += (report_of_clusters, streams, sketches, features, models, shifts, blocks, large)
+ENTRIES = (few_events, regions, monitors, options_of_maps, theory, pairs, shown)
+ENTRIES += (report_of_clusters, streams, sketches, features, models, shifts, blocks, large)
 OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, hypotheses_of_many, maps_of_many)
 TABLE = {
     **{str(recipe): partial(called, recipe, {}) for recipe in (*FORECASTS, *MOMENTS)},
-    **{one.__name__: partial(mapped, one, {}) for one in RECALIBRATORS},
-    **{one.__name__: partial(smoothed, one, {}) for one in SMOOTHERS},
-    **{f"estimated {[*one.values()]}": partial(estimated, one)
-       for one in (*OPTIONS, {"method": "direct"})},
-    **{f"grouped {[*one.values()]}": partial(grouped, one)
-       for one in (*OPTIONS, {"method": "partition"}, {"cv": 3})},
-    **{f"interval {one}": partial(intervals, one) for one in METRICS},
-    **{one.__name__: one for one in OWN}, "report": partial(report, {}),
-    **{one.__name__: with_low_limits(one) for one in OF_MANY},
-    **{f"options of {one.__name__}": partial(varied, one, how) for one, how in VARIED.items()},
+    **{kind.__name__: partial(mapped, kind, {}) for kind in RECALIBRATORS},
+    **{kind.__name__: partial(smoothed, kind, {}) for kind in SMOOTHERS},
+    **{f"estimated {[*options.values()]}": partial(estimated, options)
+       for options in (*OPTIONS, {"method": "direct"})},
+    **{f"grouped {[*options.values()]}": partial(grouped, options)
+       for options in (*OPTIONS, {"method": "partition"}, {"cv": 3})},
+    **{f"interval {metric}": partial(intervals, metric) for metric in METRICS},
+    **{entry.__name__: entry for entry in ENTRIES}, "report": partial(report, {}),
+    **{entry.__name__: with_low_limits(entry) for entry in OF_MANY},
+    **{f"options of {function.__name__}": partial(varied, function, compute)
+       for function, compute in VARIED.items()},
 }  # fmt: skip
 #: Single options are tried in two of the worlds.
 WITH_OPTIONS = ("two classes", "three classes, weighted")
@@ -709,7 +749,7 @@ INSTANCES = [
 #: What uses folds with groups, which scikit-learn draws in another way since some version, and a
 #: grouping loss of a classifier that is fitted up to another rounding error.
 OF_OTHERS = "decision_regret|report_of_clusters|few clusters, unequal groups: models"
-VERSIONS = [one.__version__.rpartition(".")[0] for one in (np, scipy, sklearn)]
+VERSIONS = [module.__version__.rpartition(".")[0] for module in (np, scipy, sklearn)]
 
 
 def digest(result):
@@ -722,10 +762,10 @@ def digest(result):
     finite = np.arcsinh(1000 * values[np.isfinite(values)])
     weighted = finite * (1 + np.arange(len(finite)) % 3)
     sums = np.add.reduceat(weighted, np.arange(0, len(finite), 40)) if len(finite) else []
-    return [len(values), len(finite), *(float(f"{one:.5f}") for one in sums)]
+    return [len(values), len(finite), *(float(f"{total:.5f}") for total in sums)]
 
 
-def found(name, where):
+def digest_of(name, where):
     """The digest of an entry in a world; None where it is refused, as more than two classes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -749,7 +789,7 @@ RECORDED = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 def test_numbers_are_as_recorded(where, name):
     if RECORDED["versions"] != VERSIONS and re.search(OF_OTHERS, f"{where}: {name}"):
         pytest.skip("recorded with another version of scikit-learn")
-    got, expected = found(name, where), RECORDED[where][name]
+    got, expected = digest_of(name, where), RECORDED[where][name]
     assert not differs(got, expected), (got, expected)
 
 
@@ -761,6 +801,6 @@ def test_all_is_recorded():
 if __name__ == "__main__":
     rows = {where: {} for where in WORLDS}
     for where, name in INSTANCES:
-        rows[where][name] = found(name, where)
+        rows[where][name] = digest_of(name, where)
     text = json.dumps({"versions": VERSIONS, **rows}).replace(', "', ',\n"').replace("{", "{\n")
     FILE.write_text(text + "\n", encoding="utf-8")

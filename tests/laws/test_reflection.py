@@ -63,12 +63,15 @@ def without_halves(y, k, m):
     return y[rows], k[rows], m
 
 
-def need_mirror(one, other, name="", path="", renamed=("", "")):
+def need_mirror(value, mirrored_value, name="", path="", renamed=("", "")):
     """All numbers of two results are the same, or mirrored where the name says so."""
-    if name in UNMIRRORED or one is None:
+    if name in UNMIRRORED or value is None:
         return
-    if is_dataclass(one):
-        both = [{f.name: getattr(each, f.name) for f in fields(each)} for each in (one, other)]
+    if is_dataclass(value):
+        both = [
+            {f.name: getattr(record, f.name) for f in fields(record)}
+            for record in (value, mirrored_value)
+        ]
         mirrored = name in SIGNED or name in COMPLEMENTS
         if mirrored and "low" in both[0]:  # an interval, whose ends change places
             turn = np.negative if name in SIGNED else lambda x: 1 - np.asarray(x)
@@ -80,14 +83,20 @@ def need_mirror(one, other, name="", path="", renamed=("", "")):
             if name in SIGNED and key in ("first", "second", "difference"):
                 inner = name
             need_mirror(both[0][key], both[1][key], inner, f"{path}.{key}", renamed)
-    elif isinstance(one, (list, tuple)):
-        assert len(one) == len(other), path
-        for i, pair in enumerate(zip(one, other, strict=True)):
+    elif isinstance(value, (list, tuple)):
+        assert len(value) == len(mirrored_value), path
+        for i, pair in enumerate(zip(value, mirrored_value, strict=True)):
             need_mirror(*pair, name, f"{path}[{i}]", renamed)
-    elif isinstance(one, (int, float, np.ndarray)) and np.asarray(one).dtype.kind in "iuf":
-        other = -other if name in SIGNED else 1 - other if name in COMPLEMENTS else other
+    elif isinstance(value, (int, float, np.ndarray)) and np.asarray(value).dtype.kind in "iuf":
+        mirrored_value = (
+            -mirrored_value
+            if name in SIGNED
+            else 1 - mirrored_value
+            if name in COMPLEMENTS
+            else mirrored_value
+        )
         close = {"rtol": 1e-8, "atol": 1e-10, "equal_nan": True, "err_msg": path or name}
-        np.testing.assert_allclose(one, other, **close)
+        np.testing.assert_allclose(value, mirrored_value, **close)
 
 
 def mirrored_bins(bins):
@@ -123,30 +132,32 @@ def test_functions(recipe, kind):
         y, k, m = without_halves(y, k, m)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few samples
-        one, other = recipe(y, k / m), recipe(1 - y, (m - k) / m)
+        record, mirrored = recipe(y, k / m), recipe(1 - y, (m - k) / m)
         rounded = recipe(1 - y, 1 - k / m)  # differs in the last digit
-    results = [one, other, rounded]
+    results = [record, mirrored, rounded]
     if options.get("notion") == "classwise" and name in (
         "reliability_bins",
         "calibration_by_group",
     ):
-        results = [each if isinstance(each, list) else list(each.groups) for each in results]
+        results = [
+            result if isinstance(result, list) else list(result.groups) for result in results
+        ]
         half = len(results[0]) // 2  # the classes change places, and nothing else
-        results[1:] = [each[half:] + each[:half] for each in results[1:]]
-        for each in results[1:]:
-            np.testing.assert_allclose(numbers(results[0]), numbers(each), rtol=1e-8, atol=1e-10)
+        results[1:] = [result[half:] + result[:half] for result in results[1:]]
+        for result in results[1:]:
+            np.testing.assert_allclose(numbers(results[0]), numbers(result), rtol=1e-8, atol=1e-10)
         return
     if name == "reliability_bins":
-        results[1:] = [[mirrored_bins(bins) for bins in each] for each in results[1:]]
+        results[1:] = [[mirrored_bins(bins) for bins in result] for result in results[1:]]
     if name == "corp_decomposition":
         parts = "miscalibration", "discrimination", "uncertainty"
-        results = [[getattr(each, part) for part in parts] for each in results]
+        results = [[getattr(result, part) for part in parts] for result in results]
     if name == "calibration_curve_equality_test":
-        results = [(each.statistic, abs(each.estimate)) for each in results]
+        results = [(result.statistic, abs(result.estimate)) for result in results]
     if name == "corp_test":
-        results = [each.statistic for each in results]
-    for each in results[1:]:
-        need_mirror(results[0], each, renamed=RENAMED.get(name, ("", "")))
+        results = [result.statistic for result in results]
+    for result in results[1:]:
+        need_mirror(results[0], result, renamed=RENAMED.get(name, ("", "")))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,8 +174,8 @@ def test_every_number_of_bins(kind, n_bins, strategy):
         (bins,) = s.reliability_bins(y, k / m, **options)
         error = s.calibration_error(y, k / m, **options)
         for p in ((m - k) / m, 1 - k / m):
-            (other,) = s.reliability_bins(1 - y, p, **turned)
-            need_mirror(bins, mirrored_bins(other), "bins")
+            (mirrored,) = s.reliability_bins(1 - y, p, **turned)
+            need_mirror(bins, mirrored_bins(mirrored), "bins")
             assert s.calibration_error(1 - y, p, **turned) == pytest.approx(error, rel=1e-9)
         with_centre = (np.diff(bins.edges) == 0).any()
         if strategy == "uniform" and isinstance(n_bins, int):
@@ -177,19 +188,19 @@ def test_costs_and_thresholds(kind):
     y, k, m = forecasts(kind)
     t = 0.23
     odds, share = t / (1 - t), y.mean()
-    one, other = (
+    regret, mirrored = (
         net_benefit(y, k / m, threshold=t),
         net_benefit(1 - y, (m - k) / m, threshold=1 - t),
     )
-    assert one == pytest.approx(share - (1 - share) * odds + odds * other, abs=1e-12)
+    assert regret == pytest.approx(share - (1 - share) * odds + odds * mirrored, abs=1e-12)
     for chosen, turned in (
         ({"costs": [[0, 1], [3.3, 0]]}, {"costs": [[0, 3.3], [1, 0]]}),
         ({"threshold": t}, {"threshold": 1 - t}),
     ):
-        one, other = (
+        regret, mirrored = (
             s.decision_regret(y, k / m, **chosen), s.decision_regret(1 - y, (m - k) / m, **turned),
         )  # fmt: skip
-        need_mirror(one, other)
+        need_mirror(regret, mirrored)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -200,7 +211,7 @@ def test_streams(kind):
         monitor = s.CalibrationMonitor([0, 1], window=40, alpha=0.05).partial_fit(labels, p)
         monitors.append(monitor)
     np.testing.assert_allclose(monitors[0].path_, monitors[1].path_, rtol=1e-9, atol=1e-12)
-    windows = [[(w.mean_predicted, w.observed) for w in each.windows_] for each in monitors]
+    windows = [[(w.mean_predicted, w.observed) for w in stream.windows_] for stream in monitors]
     np.testing.assert_allclose(windows[0], 1 - np.array(windows[1]), rtol=1e-9)
 
 
@@ -216,12 +227,12 @@ SMOOTHERS = [
 def test_partitions(smoother, kind):
     y, k, m = forecasts(kind)
     T, P = np.column_stack([1 - y, y]), np.column_stack([m - k, k]) / m
-    one, other = (clone(smoother).fit(p, t) for p, t in ((P, T), (P[:, ::-1], T[:, ::-1])))
-    np.testing.assert_allclose(one.smooth(), other.smooth()[:, ::-1], rtol=1e-9, atol=1e-12)
+    fitted, mirrored = (clone(smoother).fit(p, t) for p, t in ((P, T), (P[:, ::-1], T[:, ::-1])))
+    np.testing.assert_allclose(fitted.smooth(), mirrored.smooth()[:, ::-1], rtol=1e-9, atol=1e-12)
     if not isinstance(smoother, smoothers.IsotonicSmoother):
-        held_out = [each.smooth_held_out() for each in (one, other)]
+        held_out = [fitted_smoother.smooth_held_out() for fitted_smoother in (fitted, mirrored)]
         np.testing.assert_allclose(held_out[0], held_out[1][:, ::-1], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(one.predict(P), other.predict(P[:, ::-1])[:, ::-1], atol=1e-12)
+    np.testing.assert_allclose(fitted.predict(P), mirrored.predict(P[:, ::-1])[:, ::-1], atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -230,10 +241,10 @@ def test_partitions(smoother, kind):
 )
 def test_recalibrators(name, kind):
     y, k, m = forecasts(kind)
-    one, other = (getattr(s, name)().fit(p, t) for p, t in ((k / m, y), ((m - k) / m, 1 - y)))
+    fitted, mirrored = (getattr(s, name)().fit(p, t) for p, t in ((k / m, y), ((m - k) / m, 1 - y)))
     new = np.append(k, [0.013 * m, 0.401 * m, 0.777 * m])
-    found, turned = one.predict_proba(new / m), other.predict_proba((m - new) / m)
-    np.testing.assert_allclose(found, turned[:, ::-1], atol=1e-9)
+    proba, turned = fitted.predict_proba(new / m), mirrored.predict_proba((m - new) / m)
+    np.testing.assert_allclose(proba, turned[:, ::-1], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -242,19 +253,22 @@ def test_diagrams(strategy, kind):
     y, k, m = forecasts(kind)
     options = {"strategy": strategy, "band": None, "n_bins": 6 if strategy != "isotonic" else None}
     draw = s.ReliabilityDisplay.from_predictions
-    (one,), (other,) = (
+    (curve,), (mirrored,) = (
         draw(labels, p, **options).curves for labels, p in ((y, k / m), (1 - y, (m - k) / m))
     )
-    np.testing.assert_allclose(one.prob_pred, 1 - other.prob_pred[::-1], atol=1e-9)
-    np.testing.assert_allclose(one.prob_true, 1 - other.prob_true[::-1], atol=1e-9)
+    np.testing.assert_allclose(curve.prob_pred, 1 - mirrored.prob_pred[::-1], atol=1e-9)
+    np.testing.assert_allclose(curve.prob_true, 1 - mirrored.prob_true[::-1], atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranges_of_the_report(kind):
     _, k, m = forecasts(kind, n_samples=900)
     weight = np.ones(900)
-    one, other = (ranges_of_scores(p, weight) for p in (k / m, (m - k) / m))
-    ranges = [sorted(map(frozenset, (part for part, *_ in each))) for each in (one, other)]
+    parts, mirrored = (ranges_of_scores(p, weight) for p in (k / m, (m - k) / m))
+    ranges = [
+        sorted(map(frozenset, (part for part, *_ in ranges_of_one)))
+        for ranges_of_one in (parts, mirrored)
+    ]
     assert len(ranges[0]) > 2 and set(ranges[0]) == set(ranges[1])
 
 

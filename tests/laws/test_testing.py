@@ -88,7 +88,7 @@ ZeroOne = planted(
     entropy=lambda self, s: 1 - np.max(s, axis=-1),
     gradient=lambda self, s: -np.eye(np.shape(s)[-1])[np.argmax(s, axis=-1)],
 )
-ShiftedDivergence = altered(Brier, divergence=lambda found: found + 0.1)
+ShiftedDivergence = altered(Brier, divergence=lambda answer: answer + 0.1)
 DistanceForDivergence = planted(
     Brier, divergence=lambda self, q, s: TotalVariation().divergence(q, s)
 )
@@ -105,7 +105,7 @@ NotJointlyConvex = planted(Spherical, jointly_convex=True)
     ("score", "law"),
     [
         (ConvexEntropy(), "concave"),
-        (altered(LogLoss, gradient=lambda found: 1.01 * found)(), "gradient is the gradient"),
+        (altered(LogLoss, gradient=lambda answer: 1.01 * answer)(), "gradient is the gradient"),
         # an epsilon inside the logarithm: H and its gradient no longer belong together
         (planted(LogLoss, gradient=lambda self, s: -np.log(s + 1e-3) - 1)(), "is the gradient"),
         (LinearScore(), r"L\(q, q\) = H\(q\)"),
@@ -125,11 +125,14 @@ NotJointlyConvex = planted(Spherical, jointly_convex=True)
             planted(Brier, entropy=lambda self, s: -np.multiply(s, 0.5, out=s)[..., 0])(),
             "not modified",
         ),
-        (altered(Brier, entropy=lambda found: found[..., None])(), "shape"),
+        (altered(Brier, entropy=lambda answer: answer[..., None])(), "shape"),
         (planted(Brier, entropy=lambda self, s: 1 / 0)(), "division by zero"),
         (planted(Brier, __hash__=None, __eq__=lambda *both: False)(), "equals its copies"),
         (planted(Brier, domain="sphere")(), "domain"),
-        (altered(DawidSebastiani, gradient=lambda found: found * [0.5, 1.0])(), "is the gradient"),
+        (
+            altered(DawidSebastiani, gradient=lambda answer: answer * [0.5, 1.0])(),
+            "is the gradient",
+        ),
         (TotalVariation(), "ProperScore"),
         (Brier, "ProperScore"),
         ("brier", "ProperScore"),
@@ -176,7 +179,7 @@ CountsWeights = planted(
 IgnoresWeights = planted(
     UniformBins, fit=lambda self, s, t, w=None: UniformBins.fit(self, s, t, np.ones(len(s)))
 )
-BatchMatters = altered(UniformBins, predict=lambda found: 0.5 * found + 0.5 * found.mean(axis=0))
+BatchMatters = altered(UniformBins, predict=lambda answer: 0.5 * answer + 0.5 * answer.mean(axis=0))
 
 
 class LeaksALittle(NearestNeighborsSmoother):
@@ -234,7 +237,7 @@ class Remembers(UniformBins):
         (LeaksALittle(5), "Held out"),
         (LeaksThroughTuning(0.1), "Held out"),
         (LeakingFolds(LogisticRegression()), "Held out"),
-        (altered(UniformBins, smooth=lambda found: 0.99 * found)(4), "probability vectors"),
+        (altered(UniformBins, smooth=lambda answer: 0.99 * answer)(4), "probability vectors"),
         (Overshoots(4), "probability vectors|lowest and highest"),
         (NotIdempotent(4), "idempotent"),
         (IgnoresWeights(4), "symmetric in the weighted mean"),
@@ -250,7 +253,7 @@ class Remembers(UniformBins):
          "can clone"),
         (planted(UniformBins, fit=lambda self, s, t, w=None: UniformBins.fit(
             self, np.multiply(s, 1 - 1e-12, out=s), t, w))(4), "not modified"),
-        (altered(UniformBins, smooth=lambda found: found[:, :-1])(4), "shape"),
+        (altered(UniformBins, smooth=lambda answer: answer[:, :-1])(4), "shape"),
         (planted(UniformBins, predict=lambda self, s: (
             UniformBins.predict(self, s) + np.where(s == 0, np.nan, 0)))(4), "off by nan|finite"),
         (LogisticRegression(), "derives from Smoother"),
@@ -269,7 +272,7 @@ def reads(pairs):
 @pytest.mark.parametrize(
     ("notion", "law"),
     [
-        (altered(TopK, problems=lambda found: [[a[:, :-1] for a in pair] for pair in found])(2),
+        (altered(TopK, problems=lambda answer: [[a[:, :-1] for a in pair] for pair in answer])(2),
          "No mass is lost|two columns"),
         # the predicted class is read off the label
         (planted(TopLabel, problems=lambda self, p, t: (
@@ -300,9 +303,9 @@ def test_data_of_the_checkers_are_not_degenerate(n_classes):
     smoothers = estimators._smoother_world(n_classes, rng)
     forecast, target, labels = formulas._notion_world(n_classes, rng)
     rows = [scores.target, scores.forecast, smoothers.forecast, smoothers.soft, smoothers.new]
-    for one in (*rows, smoothers.distinct, forecast, target):
-        assert np.ptp(one, axis=0).min() > 0.3
-        np.testing.assert_allclose(one.sum(axis=1), 1)
+    for rows_of_simplex in (*rows, smoothers.distinct, forecast, target):
+        assert np.ptp(rows_of_simplex, axis=0).min() > 0.3
+        np.testing.assert_allclose(rows_of_simplex.sum(axis=1), 1)
     for one_hot in (scores.labels, smoothers.labels, labels):
         assert one_hot.sum(axis=0).min() >= 2
     for with_ties in (smoothers.forecast, forecast):

@@ -28,15 +28,18 @@ def test_estimates_are_those_of_the_samples(monkeypatch, spread, loss):
     y, p, weight = make(20_000, spread)
     p[:20], y[:20] = 0.0, 0
     assert len(compress_rows(problem_of(y, p)).weight) == len(y)  # too few
-    found = []
+    estimates = []
     for many in (10**9, 10_000):
         monkeypatch.setattr(module, "_MANY", many)
-        one = CalibrationErrorEstimator(loss=loss).fit(p, y, sample_weight=weight)
-        found.append([one.calibration_error_, *one.confidence_interval_, one.refinement_])
+        fitted = CalibrationErrorEstimator(loss=loss).fit(p, y, sample_weight=weight)
+        estimates.append(
+            [fitted.calibration_error_, *fitted.confidence_interval_, fitted.refinement_]
+        )
     assert len(compress_rows(problem_of(y, p, weight)).weight) < 0.5 * len(y)
-    for exact, (one, two) in zip((True, False, False, True), zip(*found, strict=True), strict=True):
-        assert two == pytest.approx(one, rel=2e-2 if exact else 0.05)  # limits have other cells
-    assert found[0] != found[1]
+    tolerances = 2e-2, 0.05, 0.05, 2e-2  # limits have other cells
+    for expected, estimate, tolerance in zip(*estimates, tolerances, strict=True):
+        assert estimate == pytest.approx(expected, rel=tolerance)
+    assert estimates[0] != estimates[1]
 
 
 def test_sums_of_the_samples_are_kept(monkeypatch):
@@ -67,8 +70,8 @@ def test_problems_that_stay_as_they_are(monkeypatch):
     samples = problem_of(y, p)
     soft = replace(samples, labels_or_target=pairs(p))
     clusters = replace(samples, cluster=np.arange(2000) // 2)
-    for other in (soft, clusters, compress_rows(samples)):
-        assert compress_rows(other) is other
+    for problem in (soft, clusters, compress_rows(samples)):
+        assert compress_rows(problem) is problem
 
 
 def test_band_of_groups_is_that_of_single_scores(monkeypatch):
@@ -84,7 +87,7 @@ def test_band_of_groups_is_that_of_single_scores(monkeypatch):
     assert curve.grouped(samples) == (curve, samples)
     inner = (curve.prob_pred > 0.02) & (curve.prob_pred < 0.98)
     width = (exact[1] - exact[0])[inner]
-    for mine, other in zip(band, exact, strict=True):
-        difference = (mine - other)[inner] / width
+    for limit_of_groups, limit_of_scores in zip(band, exact, strict=True):
+        difference = (limit_of_groups - limit_of_scores)[inner] / width
         assert abs(difference.mean()) < 0.03
         assert np.sqrt(np.mean(difference**2)) < 0.08

@@ -11,7 +11,7 @@ from grids import covering, rotated
 import skcalib
 from skcalib.data.notions import Classwise
 from skcalib.datasets import make_tempered_simplex
-from skcalib.error_intervals.proper import _upper, estimate_of_solved, estimates_of_solved
+from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved, upper_limit
 from skcalib.proper.map_average import AveragedProblem, ErrorNorm, squared_norms
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
@@ -22,8 +22,8 @@ LOSSES = {"brier": Brier(), "log": LogLoss()}
 NOTIONS = ["canonical", "top_label", "classwise"]
 
 
-def solve_arrays(*arrays):
-    return AveragedProblem.of(problem_of(*arrays))
+def solve_arrays(y, forecast, weight=None):
+    return AveragedProblem.of(problem_of(y, forecast, weight))
 
 
 def solve(kind, n_samples, n_classes, seed):
@@ -152,12 +152,12 @@ def dense_norm(problems, loss):
     parts = [(projected_residuals if loss == "brier" else whitened_scores)(p) for p in problems]
     share = problems[0].weight / problems[0].weight.sum()
     x, noise = (np.hstack([part[i] for part in parts]) / np.sqrt(len(parts)) for i in (0, 1))
-    own = sum(part[2] for part in parts) / len(parts)
+    errors = sum(part[2] for part in parts) / len(parts)
     u, cov = share @ x, (noise * share[:, None] ** 2).T @ noise
     square, signal = u @ u, u @ cov @ u
     moments = 2 * np.trace(cov @ cov), 8 * np.trace(cov @ cov @ cov)
-    mean = share @ own
-    variance = np.sum(share**2 * (own - mean) ** 2)
+    mean = share @ errors
+    variance = np.sum(share**2 * (errors - mean) ** 2)
     if loss == "brier":
         between = min(variance / mean**2, 1)
         return SquaredNorm.from_mean(signal, square, square - np.trace(cov), *moments, between)
@@ -171,7 +171,7 @@ def problems_of(notion, n_samples, n_classes, kind, seed=7):
     if notion == "canonical":
         return [problem]
     pairs = Classwise().problems(problem.forecast, problem.target)
-    return [solve_arrays(one, s, problem.weight) for s, one in pairs]
+    return [solve_arrays(target_of_class, s, problem.weight) for s, target_of_class in pairs]
 
 
 def squared_norm(problems, score):
@@ -213,8 +213,8 @@ def test_scores_at_the_forecasts_have_at_least_the_noise_of_calibrated_ones():
 def test_odds_are_the_mean_over_the_models():
     """Shares are in the ratio of the evidence; odds are those of a model against the identity."""
     average = solve("calibrated", 260, 3, 7).average
-    own, *others = average.shares
-    assert average.log_odds == pytest.approx(np.log(np.mean(others) / own), rel=1e-3)
+    identity_share, *others = average.shares
+    assert average.log_odds == pytest.approx(np.log(np.mean(others) / identity_share), rel=1e-3)
 
 
 def test_padding_is_the_ratio_of_standard_errors():
@@ -226,9 +226,10 @@ def test_padding_is_the_ratio_of_standard_errors():
 
 @pytest.mark.parametrize(("centre", "direct", "reach"), [(0.0, 0.1, 0.2), (0.3, 0.2, 0.5)])
 def test_the_upper_limit_of_a_quadratic_form_has_its_own_spread(centre, direct, reach):
-    limit = _upper(centre, direct, reach)
+    limit = upper_limit(centre, direct, reach)
     assert limit - centre == pytest.approx(reach * np.sqrt(limit / direct), rel=1e-12)
-    assert _upper(centre, 0.0, reach) == centre + reach and _upper(centre, 1.0, np.inf) == np.inf
+    assert upper_limit(centre, 0.0, reach) == centre + reach
+    assert upper_limit(centre, 1.0, np.inf) == np.inf
 
 
 def test_cumulants_of_many_rows_need_no_products_of_all_pairs(monkeypatch):
@@ -362,13 +363,16 @@ def test_evidence_names_what_is_wrong():
         assert evidence_of(forecast, y)[kind] > 0.9
     y, forecast, _ = world("slope", 400, 3, seed=15)
     classwise = evidence_of(forecast, y, notion="classwise")
-    each = [evidence_of(forecast[:, [k]] * [-1, 1] + [1, 0], y == k) for k in range(3)]
+    of_classes = [evidence_of(forecast[:, [k]] * [-1, 1] + [1, 0], y == k) for k in range(3)]
     for name in names:
-        assert classwise[name] == pytest.approx(np.mean([one[name] for one in each]), abs=1e-9)
+        mean = np.mean([shares[name] for shares in of_classes])
+        assert classwise[name] == pytest.approx(mean, abs=1e-9)
 
 
-AS_BEFORE = [{"smoother": one} for one in (LogitSmoother(), "kernel", QuantileBins(5))]
-AS_BEFORE += [{"method": one} for one in ("risk", "cross", "direct")] + [{"loss": "spherical"}]
+AS_BEFORE = [{"smoother": smoother} for smoother in (LogitSmoother(), "kernel", QuantileBins(5))]
+AS_BEFORE += [{"method": method} for method in ("risk", "cross", "direct")] + [
+    {"loss": "spherical"}
+]
 
 
 @pytest.mark.parametrize("options", AS_BEFORE, ids=str)
@@ -402,5 +406,5 @@ def test_a_lower_limit_above_zero_needs_a_second_test():
     low, high = norm.interval(0.95)
     cases = (None, 0, low), (norm, 0, low), (unclear, 19, 0), (unclear, 21, low)
     for second, odds, expected in cases:
-        found = ErrorNorm(*numbers, calibrated=second, odds=odds)
-        assert found.interval(0.95) == (expected, high)
+        error_norm = ErrorNorm(*numbers, calibrated=second, odds=odds)
+        assert error_norm.interval(0.95) == (expected, high)

@@ -73,13 +73,13 @@ def test_paired_differences_are_those_of_the_best_model_of_the_part(small_parts,
     """The gain of one group is that of its model."""
     ours, full = solve("slope", 8000, 3, seed=1)
     start = ours.average.start
-    (model,) = (one for one in ours.average.models if one.groups == start.groups)
+    (model,) = (candidate for candidate in ours.average.models if candidate.groups == start.groups)
     score = LOSSES[loss]
     before = score.loss(ours.target, ours.forecast)
     map_of_model = AveragedMap(ours.average.basis, 0.0, [(1.0, model.groups, model.theta)])
     expected = before - score.loss(ours.target, map_of_model(ours.forecast))
     np.testing.assert_allclose(ours.differences(score), expected, rtol=1e-8, atol=1e-12)
-    means = [one.share @ one.gain("slope") for one in (ours, full)]
+    means = [problem.share @ problem.gain("slope") for problem in (ours, full)]
     assert means[0] == pytest.approx(means[1], rel=0.02)
 
 
@@ -187,8 +187,8 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr("skcalib.data.samples.check_problem", spy)
-    own, own_notion = (type("Own", (base,), {})() for base in (Brier, Canonical))
-    copied = {"loss": own}, {"smoother": "kernel"}, {"method": "risk"}, {"notion": own_notion}
+    own_score, own_notion = (type("Own", (base,), {})() for base in (Brier, Canonical))
+    copied = {"loss": own_score}, {"smoother": "kernel"}, {"method": "risk"}, {"notion": own_notion}
     for options in ({}, {"loss": "log"}, *copied):
         s.proper_calibration_error(y, forecast, **options)
         assert np.shares_memory(seen[-1].forecast, forecast) != (options in copied)
@@ -200,11 +200,11 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
 def test_labels_of_other_kinds(small_parts):
     """Labels and one-hot targets give the same; a label of probability zero an infinite loss."""
     y, forecast, _ = world("class_slopes", 7000, 3, 4)
-    problems = (Problem(forecast, one, np.ones(7000), None) for one in (y, np.eye(3)[y]))
+    problems = (Problem(forecast, labels, np.ones(7000), None) for labels in (y, np.eye(3)[y]))
     solved = [OneStepProblem.of(problem) for problem in problems]
     for loss in LOSSES.values():
-        np.testing.assert_array_equal(*(one.errors(loss) for one in solved))
-        np.testing.assert_array_equal(*(one.differences(loss) for one in solved))
+        np.testing.assert_array_equal(*(problem.errors(loss) for problem in solved))
+        np.testing.assert_array_equal(*(problem.differences(loss) for problem in solved))
     np.testing.assert_array_equal(solved[0].mean_target, np.bincount(y) / 7000)
     forecast[:2] = np.eye(3)[(y[:2] + [0, 1]) % 3]
     ours = OneStepProblem.of(problem_of(y, forecast))

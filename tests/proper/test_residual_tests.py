@@ -56,12 +56,12 @@ def cells_of(forecast, **options):
 
 def test_the_sum_over_one_problem_is_its_mean():
     problem = solved(*stepped(4000, 0)[:2])
-    one, other = (
+    mean, total = (
         estimates_of_solved([problem], losses=list(LOSSES), notion=Classwise(reduce))
         for reduce in ("mean", "sum")
     )
-    assert problem.extension is not None and one[0].norm.wider is not None
-    assert [each.interval for each in one] == [each.interval for each in other]
+    assert problem.extension is not None and mean[0].norm.wider is not None
+    assert [estimate.interval for estimate in mean] == [estimate.interval for estimate in total]
 
 
 @pytest.mark.parametrize(("n_classes", "pairs"), [(2, False), (3, False), (3, True)])
@@ -97,15 +97,15 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
 @pytest.mark.parametrize(("n_classes", "n_sets"), [(2, 150), (4, 90)])
 def test_calibrated_residuals_are_noise(n_classes, n_sets):
     """The test of the level .03 rejects in 3 % and less, plus three standard errors."""
-    rejected = found = 0
+    rejected = named = 0
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.full(n_classes, 0.5), 800)
         extension = residual_tests.Extension.of(solved(labels_from(forecast, rng), forecast))
         rejected += extension.test.pvalue < 0.03
-        found += bool(extension.transitions)
+        named += bool(extension.transitions)
     assert rejected <= n_sets * (0.03 + 3 * np.sqrt(0.03 * 0.97 / n_sets))
-    assert found <= 0.02 * n_sets
+    assert named <= 0.02 * n_sets
 
 
 def test_what_is_no_jump_and_what_is_one():
@@ -171,9 +171,9 @@ def test_cumulants_of_products_of_two_samples_of_a_cell():
     variance = share**2 * p * (1 - p)
     for level, norm in test.levels:
         parts = p * (1 - p) * share, variance, variance**2, variance * share * (1 - 2 * p)
-        whole, second, own, third = (np.bincount(test.cells.at(level), one) for one in parts)
+        whole, second, squares, third = (np.bincount(test.cells.at(level), part) for part in parts)
         whole += 1 / 1500
-        noise2 = 2 * np.sum((second**2 - own) / whole**2)
+        noise2 = 2 * np.sum((second**2 - squares) / whole**2)
         noise3 = np.sum(8 * (second / whole) ** 3 + 4 * third**2 / whole**3)
         assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-12, abs=0)
     assert level >= 32
@@ -284,8 +284,10 @@ def test_coverage_where_maps_fail(make, n_samples, size):
     held, n_sets = np.zeros(2), 30
     for seed in range(n_sets):
         y, forecast, posterior = make(n_samples, seed + 100, size)
-        both = [np.column_stack([1 - p, p]) if p.ndim == 1 else p for p in (posterior, forecast)]
-        truth = LogLoss().divergence(*both).mean()
+        best, issued = (
+            np.column_stack([1 - p, p]) if p.ndim == 1 else p for p in (posterior, forecast)
+        )
+        truth = LogLoss().divergence(best, issued).mean()
         problem = solved(y, forecast)
         norms = squared_norms([problem], [LogLoss()])
         norms += extended_norms([problem], [LogLoss()], norms, 1.0)
@@ -297,12 +299,12 @@ def test_coverage_where_maps_fail(make, n_samples, size):
 
 def test_clusters_widen_what_repeated_rows_would_narrow():
     y, s, c = stepped(1500, 7, size=0.6)
-    one = CalibrationErrorEstimator().fit(s, y)
+    plain = CalibrationErrorEstimator().fit(s, y)
     groups = np.repeat(np.arange(1500), 4)
-    four = CalibrationErrorEstimator().fit(np.repeat(s, 4), np.repeat(y, 4), groups=groups)
+    repeated = CalibrationErrorEstimator().fit(np.repeat(s, 4), np.repeat(y, 4), groups=groups)
     truth = np.mean((c - s) ** 2)
-    assert four.confidence_interval_[0] <= truth <= four.confidence_interval_[1]
-    widths = [np.diff(each.confidence_interval_)[0] for each in (one, four)]
+    assert repeated.confidence_interval_[0] <= truth <= repeated.confidence_interval_[1]
+    widths = [np.diff(fitted.confidence_interval_)[0] for fitted in (plain, repeated)]
     assert 0.7 < widths[1] / widths[0] < 2
 
 

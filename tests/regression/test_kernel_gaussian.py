@@ -37,10 +37,10 @@ def h_by_quadrature(i, j, y, mean, variance, nu, scale):
 
 
 def test_closed_forms_against_quadrature():
-    drawn = sample(6, 0, spread=0.5)
+    y, mean, variance = sample(6, 0, spread=0.5)
     h = np.zeros((6, 6))
     for i, j in combinations_with_replacement(range(6), 2):
-        h[i, j] = h[j, i] = h_by_quadrature(i, j, *drawn, 0.7, 0.9)
+        h[i, j] = h[j, i] = h_by_quadrature(i, j, y, mean, variance, 0.7, 0.9)
     weight = np.array([1, 2, 1, 0, 1, 3.0])
     off = (h.sum() - np.trace(h)) / 30
     for options, expected in (
@@ -51,7 +51,7 @@ def test_closed_forms_against_quadrature():
         ({"statistic": "biased", "sample_weight": weight}, weight @ h @ weight / weight.sum() ** 2),
     ):
         options |= {"forecast_bandwidth": 0.7, "target_bandwidth": 0.9}
-        error = kernel_calibration_error_gaussian(*drawn, **options)
+        error = kernel_calibration_error_gaussian(y, mean, variance, **options)
         assert error == pytest.approx(expected, rel=1e-7)
 
 

@@ -44,14 +44,14 @@ def near_one():
 
 
 def calibrated():
-    data = make_tempered_simplex(150, 2, score_temperature=1.0, random_state=0)
-    return CalibrationReport.from_predictions(data.y, data.y_proba)
+    samples = make_tempered_simplex(150, 2, score_temperature=1.0, random_state=0)
+    return CalibrationReport.from_predictions(samples.y, samples.y_proba)
 
 
 def ten_classes():
-    data = make_tempered_simplex(1000, 10, random_state=0)
+    samples = make_tempered_simplex(1000, 10, random_state=0)
     names = np.array([f"species {k} of a long list of species" for k in range(10)])
-    return CalibrationReport.from_predictions(names[data.y], data.y_proba, labels=names)
+    return CalibrationReport.from_predictions(names[samples.y], samples.y_proba, labels=names)
 
 
 def groups():
@@ -63,9 +63,13 @@ def groups():
 
 
 def comparison():
-    data = make_tempered_simplex(600, 2, random_state=0)
-    models = {"raw": data.y_proba, "truth": data.posterior, "a model of a long name": data.y_proba}
-    return ComparisonReport.from_predictions(data.y, models)
+    samples = make_tempered_simplex(600, 2, random_state=0)
+    models = {
+        "raw": samples.y_proba,
+        "truth": samples.posterior,
+        "a model of a long name": samples.y_proba,
+    }
+    return ComparisonReport.from_predictions(samples.y, models)
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +119,13 @@ def test_sections_open_and_close(browser, page):
     show(browser, path)
     details = browser.find_elements("tag name", "details")
     assert len(details) == len(report._document().sections)
-    for one in details:
-        summary = one.find_element("tag name", "summary")
-        closed = one.size["height"]
+    for section in details:
+        summary = section.find_element("tag name", "summary")
+        closed = section.size["height"]
         summary.click()
-        assert one.get_attribute("open") and one.size["height"] > closed
+        assert section.get_attribute("open") and section.size["height"] > closed
         summary.click()
-        assert not one.get_attribute("open") and one.size["height"] == closed
+        assert not section.get_attribute("open") and section.size["height"] == closed
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -147,8 +151,8 @@ def test_a_page_can_be_read(browser, page, width, dark, media):
 
 def test_rules_find_defects(browser):
     show(browser, HERE / "defects.html")
-    found = {rule for rule, *_ in browser.execute_script(RULES)}
-    assert found == {
+    rules = {rule for rule, *_ in browser.execute_script(RULES)}
+    assert rules == {
         "language of the page", "no name", "no label", "heading out of order", "overlap",
         "table without caption", "th without scope", "id twice", "scrolls without focus",
         "contrast", "small letters", "cut",

@@ -56,12 +56,14 @@ def line_of(text):
 
 def run(line, **names):
     """What the line gives, with warnings as errors."""
-    given = {f"{letter}_{key}": data[rows] for key, rows in PARTS.items() for letter, data in DATA}
-    given |= {"clone": clone, "FrozenEstimator": FrozenEstimator}
+    arrays = {
+        f"{letter}_{key}": values[rows] for key, rows in PARTS.items() for letter, values in DATA
+    }
+    arrays |= {"clone": clone, "FrozenEstimator": FrozenEstimator}
     public = {name: getattr(skcalib, name) for name in skcalib.__all__} | {"skcalib": skcalib}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return eval(line, public | given | names)
+        return eval(line, public | arrays | names)
 
 
 DATA = (("X", X), ("y", Y))
@@ -93,7 +95,7 @@ def test_line_of_a_frozen_classifier():
     assert line.endswith(".fit(X_new, y_new)") and "clone" not in line
     better = run(line, model=model)
     assert better.estimator_ is model
-    loss = [log_loss(Y_TEST, one.predict_proba(X_TEST)) for one in (model, better)]
+    loss = [log_loss(Y_TEST, classifier.predict_proba(X_TEST)) for classifier in (model, better)]
     assert loss[1] < loss[0] - 0.03
 
 
@@ -122,17 +124,19 @@ def test_line_of_predictions(kind):
     if kind == "sketch":
         sketch = ForecastSketch([0, 1]).fit(y, proba)
         line = line_of(str(CalibrationReport.from_sketch(sketch)))
-        found = run(line, sketch=sketch, new_proba=proba)
+        recalibrated = run(line, sketch=sketch, new_proba=proba)
         assert "fit_sketch" in line
     else:
         line = line_of(str(CalibrationReport.from_predictions(y, proba, **options)))
-        found = run(line, y_true=y, y_proba=proba, new_proba=proba)
+        recalibrated = run(line, y_true=y, y_proba=proba, new_proba=proba)
     classes = options.get("labels", [0, 1, 2] if kind == "three classes" else [0, 1])
     if kind == "first class":
         classes = ["well", "sick"]
-    order = [classes.index(one) for one in sorted(classes)]
-    given = proba if proba.ndim == 2 else np.column_stack([1 - proba, proba])
-    before, after = (log_loss(y, p[:, order], labels=sorted(classes)) for p in (given, found))
+    order = [classes.index(label) for label in sorted(classes)]
+    forecast = proba if proba.ndim == 2 else np.column_stack([1 - proba, proba])
+    before, after = (
+        log_loss(y, p[:, order], labels=sorted(classes)) for p in (forecast, recalibrated)
+    )
     assert after < before - 0.03
 
 
@@ -145,8 +149,8 @@ def test_line_of_each_map(name):
     assert run(line_of_code(name, "predictions"), y_true=y, y_proba=p, new_proba=p).max() <= 1
     if hasattr(getattr(skcalib.recalibration, name), "fit_sketch"):
         sketch = ForecastSketch([0, 1]).fit(y, p)
-        found = run(line_of_code(name, "canonical"), sketch=sketch, new_proba=p)
-        assert found.shape == (200, 2)
+        recalibrated = run(line_of_code(name, "canonical"), sketch=sketch, new_proba=p)
+        assert recalibrated.shape == (200, 2)
 
 
 @pytest.mark.usefixtures("few_maps", "words_only")
@@ -154,8 +158,8 @@ def test_lines_of_the_command(here, capsys):
     y, p, _ = forecasts("one column")
     np.savetxt("p.csv", np.column_stack([y, p]), delimiter=",", header="label,p", comments="")
     assert main(["report", "p.csv"]) == 0
-    found = run(line_of(capsys.readouterr().out), y_true=y, y_proba=p, new_proba=p)
-    assert found.shape == (len(y), 2)
+    recalibrated = run(line_of(capsys.readouterr().out), y_true=y, y_proba=p, new_proba=p)
+    assert recalibrated.shape == (len(y), 2)
 
 
 @pytest.mark.usefixtures("few_maps")

@@ -70,20 +70,22 @@ def test_a_map_that_raises_a_loss_is_not_recommended(
     brier = {**dict.fromkeys(LOG, 0.3), **brier, "IdentityRecalibrator": 0.314}
     noise = np.resize([-1.0, 1.0], 200)
 
-    def stub(candidates, forecast, *args, **rest):
+    def stub(candidates, forecast, *args, **options):
         """As held_out_losses, from means by the names of maps and their standard error."""
-        names = [type(one).__name__ for one in candidates]
+        names = [type(recalibrator).__name__ for recalibrator in candidates]
         means = np.array([[mean[name] for name in names] for mean in ({**LOG, **log}, brier)])
         losses = means[:, :, None] + 0.02 * np.arange(len(names))[:, None] * noise
         return losses, None, [forecast] * len(names)
 
     monkeypatch.setattr(maps, "held_out_losses", stub)
     shown = report(200, 3)
-    found = shown.to_dict()
-    assert found["recommended"] == recommended
-    assert sorted(one["name"] for one in found["recalibration_maps"]["refused"]) == sorted(refused)
-    assert (found["log_loss"]["after"] is None) == (recommended is None)
-    assert (found["brier_score"]["after"] is None) == (recommended is None)
+    content = shown.to_dict()
+    assert content["recommended"] == recommended
+    assert sorted(
+        refusal["name"] for refusal in content["recalibration_maps"]["refused"]
+    ) == sorted(refused)
+    assert (content["log_loss"]["after"] is None) == (recommended is None)
+    assert (content["brier_score"]["after"] is None) == (recommended is None)
     for text in (shown._repr_html_(), " ".join(shown.to_text(details=True).split())):
         assert ("it raises the held-out Brier score from 0.314" in text) == bool(refused)
     if recommended is None:
@@ -137,13 +139,13 @@ def test_from_estimator(few_maps, words_only):
 
 
 def test_groups_that_differ_beside_the_direction_and_none():
-    data = make_grouping_problem(2000, random_state=0)
-    sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
-    said = CalibrationReport.from_predictions(data.y, sharpened, data.X).verdict
+    samples = make_grouping_problem(2000, random_state=0)
+    sharpened = samples.y_proba**3 / np.sum(samples.y_proba**3, axis=1, keepdims=True)
+    said = CalibrationReport.from_predictions(samples.y, sharpened, samples.X).verdict
     assert said.startswith("Over-confident: predictions are too extreme.\n")
     assert "Groups with equal scores differ" in said
-    data = make_grouping_problem(1000, heterogeneity=0.0, random_state=0)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
+    samples = make_grouping_problem(1000, heterogeneity=0.0, random_state=0)
+    shown = CalibrationReport.from_predictions(samples.y, samples.y_proba, samples.X)
     assert shown.verdict.startswith("No evidence of miscalibration.\n")
     said = "No group was found that differs .* a group of 10 % would have to differ by about (.*?) "
     missed = 100 * shown.findings.missed_difference
@@ -151,11 +153,15 @@ def test_groups_that_differ_beside_the_direction_and_none():
 
 
 def test_features_follow_the_samples_that_count(few_maps):
-    data = make_grouping_problem(1200, random_state=0)
+    samples = make_grouping_problem(1200, random_state=0)
     weight = (np.arange(1200) % 2).astype(float)
-    one = CalibrationReport.from_predictions(data.y, data.y_proba, data.X, sample_weight=weight)
-    two = CalibrationReport.from_predictions(data.y[1::2], data.y_proba[1::2], data.X[1::2])
-    assert one.to_dict()["grouping"] == two.to_dict()["grouping"]
+    weighted = CalibrationReport.from_predictions(
+        samples.y, samples.y_proba, samples.X, sample_weight=weight
+    )
+    halved = CalibrationReport.from_predictions(
+        samples.y[1::2], samples.y_proba[1::2], samples.X[1::2]
+    )
+    assert weighted.to_dict()["grouping"] == halved.to_dict()["grouping"]
 
 
 def test_the_seed_decides():
@@ -163,11 +169,11 @@ def test_the_seed_decides():
         content = report(100, random_state=seed, **run).to_dict()
         return [content[key] for key in ("recalibration_maps", "errors", "test", "random_state")]
 
-    one = numbers(1)
+    first = numbers(1)
     with parallel_config(backend="threading"):
-        assert one == numbers(np.int64(1), n_jobs=2)
+        assert first == numbers(np.int64(1), n_jobs=2)
     drawn = numbers(np.random.RandomState(3))
-    assert one[0] != drawn[0] and one[-1] != drawn[-1]
+    assert first[0] != drawn[0] and first[-1] != drawn[-1]
     assert drawn == numbers(np.random.RandomState(3)) == numbers(drawn[-1])
 
 
@@ -215,7 +221,7 @@ def test_warnings_become_notes():
 
 def test_the_advice_can_be_followed():
     for n_classes in (2, 3):
-        names = {type(one).__name__ for one in default_candidates(n_classes)}
+        names = {type(candidate).__name__ for candidate in default_candidates(n_classes)}
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
     y, p = DATA.y % 2, DATA.y_proba[:, 1] / DATA.y_proba[:, :2].sum(axis=1)
     for name in RECALIBRATOR_NAMES:
@@ -226,8 +232,8 @@ def test_the_advice_can_be_followed():
     assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report(600))
     assert ".fit(" not in str(report(600, temperature=1.0))
     score = 0.5 + 0.4 * np.cos(7 * DATA.y_proba[:, 0]) * (y == 0)
-    other = CalibrationReport.from_predictions(np.array(["a", "b"])[y], score, pos_label="a")
-    assert "labels=['b', 'a'])" in str(other)
+    turned = CalibrationReport.from_predictions(np.array(["a", "b"])[y], score, pos_label="a")
+    assert "labels=['b', 'a'])" in str(turned)
 
 
 def test_the_code_of_a_classifier_can_be_run():
@@ -247,10 +253,10 @@ def test_what_many_probabilities_leave_out():
 
 
 def test_how_it_was_computed():
-    found = report(30, n_classes=3).to_dict()
-    few = " ".join(found["method"])
-    assert (found["n_samples"], found["n_tested"], len(found["errors"])) == (30, 30, 6)
-    assert {"skcalib", "scikit-learn", "numpy", "scipy", "matplotlib"} == set(found["versions"])
+    content = report(30, n_classes=3).to_dict()
+    few = " ".join(content["method"])
+    assert (content["n_samples"], content["n_tested"], len(content["errors"])) == (30, 30, 6)
+    assert {"skcalib", "scikit-learn", "numpy", "scipy", "matplotlib"} == set(content["versions"])
     assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few
     weight = np.random.default_rng(0).exponential(size=100)
     size = weight.sum() ** 2 / np.sum(weight**2)
@@ -278,22 +284,22 @@ def test_forecasts_are_validated_once(n_classes, monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, monkeypatch):
     """The recalibrated forecasts of a report are computed once; exactly the same."""
-    data = make_tempered_simplex(300, n_classes, random_state=0)
-    problem = check_problem(data.y, data.y_proba)
+    samples = make_tempered_simplex(300, n_classes, random_state=0)
+    problem = check_problem(samples.y, samples.y_proba)
     folds = [np.arange(300)[k::5] for k in range(5)]
     known = {}
-    found = maps.compare_maps(problem, folds, 0.95, None, known).selection
+    selection = maps.compare_maps(problem, folds, 0.95, None, known).selection
     monkeypatch.setattr(maps, "LARGE", problem.forecast.size - 1)
-    kept = dict(known)
-    assert set(kept) == set(found.names) and "StackedRecalibrator" in kept
+    forecasts = dict(known)
+    assert set(forecasts) == set(selection.names) and "StackedRecalibrator" in forecasts
     for name in ("TemperatureScaling", "IsotonicRecalibrator"):
-        once = maps.recalibrate(problem, name, folds, kept)
+        once = maps.recalibrate(problem, name, folds, forecasts)
         again = maps.recalibrate(problem, name, folds)
         np.testing.assert_array_equal(once.forecast, again.forecast)
         np.testing.assert_array_equal(once.target, again.target)
     known.clear()
     names = maps.compare_maps(problem, folds, 0.95, None, known).selection.names
-    assert known == {} and set(names) < set(found.names)
+    assert known == {} and set(names) < set(selection.names)
 
 
 @pytest.mark.slow
@@ -301,8 +307,8 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     """An interval and three tests at .005: 100 data sets, 3 expected at most, 2.5 % error."""
     alarms = 0
     for seed in range(100):
-        data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
-        problem = check_problem(data.y, data.y_proba)
+        samples = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
+        problem = check_problem(samples.y, samples.y_proba)
         errors, _ = find_errors(problem, problem, 0.95, 0)
         test, _ = find_test(problem, 0)
         pvalues = errors[0].residual_pvalue, logistic_recalibration(problem, 0.95).pvalue
@@ -325,20 +331,24 @@ def test_places_of_calibrated_forecasts_are_rarely_accused():
     """Each kind holds for all of its places at once: 5 % or less; 200 data sets."""
     alarms = np.zeros(2)
     for seed in range(200):
-        data = make_tempered_simplex(300, 3, score_temperature=1.0, random_state=seed)
-        places = find_places(check_problem(data.y, data.y_proba), 0.95)
+        samples = make_tempered_simplex(300, 3, score_temperature=1.0, random_state=seed)
+        places = find_places(check_problem(samples.y, samples.y_proba), 0.95)
         alarms += [bool(worst_places(places, kind, 9)) for kind in ("scores", "class")]
     assert alarms.max() / 200 <= 0.05 + 3 * 0.0154
 
 
 def test_places_hold_all_samples_once():
-    data = make_tempered_simplex(1000, 3, random_state=0)
+    samples = make_tempered_simplex(1000, 3, random_state=0)
     weight = np.random.default_rng(0).exponential(size=1000)
-    places = find_places(check_problem(data.y, data.y_proba, sample_weight=weight), 0.95)
-    scores = [(one.n_samples, one.share, one.mean_score) for one in places if one.kind == "scores"]
+    places = find_places(check_problem(samples.y, samples.y_proba, sample_weight=weight), 0.95)
+    scores = [
+        (place.n_samples, place.share, place.mean_score)
+        for place in places
+        if place.kind == "scores"
+    ]
     size, share, score = np.array(scores).T
     assert (size.sum(), share.sum()) == (1000, pytest.approx(1))
-    assert share @ score == pytest.approx(np.average(data.y_proba.max(axis=1), weights=weight))
+    assert share @ score == pytest.approx(np.average(samples.y_proba.max(axis=1), weights=weight))
     assert [place.label for place in places if place.kind == "class"] == ["0", "1", "2"]
 
 
@@ -360,37 +370,40 @@ def test_numbers_agree_with_the_estimators():
 
 
 def test_reported_numbers_agree_with_the_functions():
-    data = make_tempered_simplex(300, 2, random_state=0)
+    samples = make_tempered_simplex(300, 2, random_state=0)
     weight = np.random.default_rng(0).exponential(size=300)
-    given = {"y_true": data.y, "y_proba": data.y_proba, "sample_weight": weight}
-    shown = CalibrationReport.from_predictions(**given)
-    numbers = {one.key: one.value for one in shown.findings.reported}
-    assert numbers["root_brier_score"].estimate == pytest.approx(s.root_brier_score(**given))
-    line = s.calibration_intercept_slope(**given)
+    arguments = {"y_true": samples.y, "y_proba": samples.y_proba, "sample_weight": weight}
+    shown = CalibrationReport.from_predictions(**arguments)
+    numbers = {number.key: number.value for number in shown.findings.reported}
+    assert numbers["root_brier_score"].estimate == pytest.approx(s.root_brier_score(**arguments))
+    line = s.calibration_intercept_slope(**arguments)
     assert numbers["slope"].estimate == pytest.approx(line.slope.estimate)
     assert numbers["in_the_large"].low == pytest.approx(line.in_the_large.low)
     for key in ("ece", "ks"):
-        found = s.calibration_error_interval(**given, metric=key, notion="canonical")
+        interval = s.calibration_error_interval(**arguments, metric=key, notion="canonical")
         for end in ("estimate", "low", "high"):
-            assert getattr(numbers[key], end) == pytest.approx(getattr(found, end))
+            assert getattr(numbers[key], end) == pytest.approx(getattr(interval, end))
     multiclass = report(300, n_classes=3).findings.reported
-    assert [one.key for one in multiclass] == ["ece", "ks", "root_brier_score"]
+    assert [number.key for number in multiclass] == ["ece", "ks", "root_brier_score"]
     assert multiclass[0].name.endswith("of the confidence") and multiclass[0].target
 
 
 def test_all_intervals_have_the_level():
     wide, narrow = (report(300, confidence_level=level).findings for level in (0.99, 0.8))
-    pairs = [(one.advice.selection.gain, one.accuracy, one.confidence_gap, one.observed_rate,
-              one.observed_expected_ratio) for one in (wide, narrow)]  # fmt: skip
+    names = ("accuracy", "confidence_gap", "observed_rate", "observed_expected_ratio")
+    pairs = [
+        [findings.advice.selection.gain, *(getattr(findings, name) for name in names)]
+        for findings in (wide, narrow)
+    ]
     for a, b in zip(*pairs, strict=True):
         assert a.low < b.low < b.estimate == a.estimate < b.high < a.high
 
 
 @pytest.mark.parametrize("limits", [(0.0972, 0.0972, 0.1209, 0.0062), (1e-4, 1e-4, 8e-4, 3e-4)])
 def test_no_interval_begins_at_its_estimate(limits):
-    found = interval_around(MeanInterval(*limits), 0.95)
-    assert 0 < found.low < found.estimate == limits[0] and found.high == limits[2]
-    assert interval_around(found, 0.95) == found
+    interval = interval_around(MeanInterval(*limits), 0.95)
+    assert 0 < interval.low < interval.estimate == limits[0] and interval.high == limits[2]
+    assert interval_around(interval, 0.95) == interval
 
 
 def test_no_part_exceeds_the_limit_of_the_whole():

@@ -34,18 +34,24 @@ def test_the_report_names_the_clusters_and_all_intervals_are_those_of_clusters()
     plain, robust = plain.findings, robust.findings
     assert robust.effective_size < 0.5 * plain.effective_size
     for name in ("observed_rate", "accuracy", "observed_expected_ratio"):
-        one, other = getattr(plain, name), getattr(robust, name)
-        assert other.estimate == pytest.approx(one.estimate)
-        assert other.high - other.low > 1.1 * (one.high - one.low)
-    for one, other in zip(plain.errors, robust.errors, strict=True):
-        assert other.expected_loss.standard_error > 1.2 * one.expected_loss.standard_error
-        assert other.calibration.high > one.calibration.high
-    for one, other in zip(plain.places, robust.places, strict=True):
-        assert other.high - other.low >= 0.999 * (one.high - one.low)
+        independent, clustered = getattr(plain, name), getattr(robust, name)
+        assert clustered.estimate == pytest.approx(independent.estimate)
+        assert clustered.high - clustered.low > 1.1 * (independent.high - independent.low)
+    for independent, clustered in zip(plain.errors, robust.errors, strict=True):
+        assert (
+            clustered.expected_loss.standard_error > 1.2 * independent.expected_loss.standard_error
+        )
+        assert clustered.calibration.high > independent.calibration.high
+    for independent, clustered in zip(plain.places, robust.places, strict=True):
+        assert clustered.high - clustered.low >= 0.999 * (independent.high - independent.low)
     for name in ("test", "logistic"):
         assert getattr(robust, name).pvalue > getattr(plain, name).pvalue
     pairs = zip(plain.reported, robust.reported, strict=True)
-    pairs = [(one.value, other.value) for one, other in pairs if one.value is not None]
+    pairs = [
+        (independent.value, clustered.value)
+        for independent, clustered in pairs
+        if independent.value is not None
+    ]
     wider = [b.high - b.low > a.high - a.low for a, b in pairs if a.standard_error > 0]
     assert np.mean(wider) > 0.8
 
@@ -53,30 +59,32 @@ def test_the_report_names_the_clusters_and_all_intervals_are_those_of_clusters()
 @pytest.mark.slow
 def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
     """Eight data sets of 30 clusters."""
-    found = []
+    alarms = []
     for seed in range(8):
         _, y, proba, cluster = in_clusters(30, 100 + seed, spread=2.0, alike=True)
         both = [make(y, proba, groups=groups) for groups in (None, cluster)]
-        found.append([report.miscalibrated for report in both])
-    plain, robust = np.sum(found, axis=0)
+        alarms.append([report.miscalibrated for report in both])
+    plain, robust = np.sum(alarms, axis=0)
     assert plain >= 4 and robust <= 2
 
 
 def test_from_estimator_evaluates_whole_clusters():
     X, y, _, cluster = in_clusters(30, 2, alike=True)
     model, of_model = LogisticRegression(), CalibrationReport.from_estimator
-    one, same = (of_model(model, X, y, cv=cv, groups=cluster).findings for cv in (GroupKFold(5), 5))
-    assert one.n_clusters == same.n_clusters == 30
-    assert one.errors[0].calibration != same.errors[0].calibration
+    whole, split = (
+        of_model(model, X, y, cv=cv, groups=cluster).findings for cv in (GroupKFold(5), 5)
+    )
+    assert whole.n_clusters == split.n_clusters == 30
+    assert whole.errors[0].calibration != split.errors[0].calibration
 
 
 def test_several_models():
     X, y, proba, cluster = in_clusters(20, 3, alike=True)
     models = {"one": proba, "two": np.clip(proba**2, 0, 1)}
     plain, robust = (compare(y, models, groups=groups) for groups in (None, cluster))
-    for one, other in zip(plain.differences, robust.differences, strict=True):
-        if one.quantity not in ("kernel", "refinement"):
-            assert other.difference.standard_error > one.difference.standard_error
+    for independent, clustered in zip(plain.differences, robust.differences, strict=True):
+        if independent.quantity not in ("kernel", "refinement"):
+            assert clustered.difference.standard_error > independent.difference.standard_error
     with pytest.raises(ValueError, match="not on the same samples: labels, weights, classes and g"):
         ComparisonReport([plain.reports["one"], robust.reports["two"]])
     fitted = {"logistic": LogisticRegression(), "flat": LogisticRegression(C=1e-4)}
@@ -89,21 +97,21 @@ def test_few_clusters_warn_once_for_all_models():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         compare(y, {"one": proba, "two": proba**2}, groups=cluster % 5)
-    assert sum("groups has only 5 clusters" in str(one.message) for one in said) == 1
+    assert sum("groups has only 5 clusters" in str(warning.message) for warning in said) == 1
 
 
 def named_of(X, y, proba, groups):
     """Rules of the groups that are named."""
     problem = check_problem(y, proba, groups=groups)
-    found, _, _ = compare_groups(problem, encode_features(X), confidence_level=0.95)
-    return [one.rule for one in found.named]
+    comparison, _, _ = compare_groups(problem, encode_features(X), confidence_level=0.95)
+    return [group.rule for group in comparison.named]
 
 
 def test_groups_that_only_clusters_explain_are_not_named():
     """A feature that is constant in a cluster: 10 data sets."""
     sets = [in_clusters(40, 200 + seed, alike=True) for seed in range(10)]
     assert sum(bool(named_of(X, y, proba, None)) for X, y, proba, _ in sets) >= 4
-    assert sum(bool(named_of(*one)) for one in sets) <= 1
+    assert sum(bool(named_of(X, y, proba, groups)) for X, y, proba, groups in sets) <= 1
     X, _, _, cluster = in_clusters(100, 5, alike=True)  # where a group differs, it is named
     rng = np.random.default_rng(0)
     X[:, 1] = rng.normal(size=len(X))
@@ -145,7 +153,7 @@ def test_confidence_bands_cover(smoother):
             places = np.array([0.25, 0.4, 0.5, 0.6, 0.75])
             if isinstance(smoother, QuantileBins):
                 places = curve.prob_pred
-            low, high = (np.interp(places, curve.prob_pred, one) for one in (low, high))
+            low, high = (np.interp(places, curve.prob_pred, limit) for limit in (low, high))
             held.append(np.mean((low <= places) & (places <= high)))
     assert np.mean(held[::2]) < 0.88
     assert 0.91 <= np.mean(held[1::2]) <= 0.995
@@ -164,8 +172,8 @@ def test_consistency_band_of_clusters_holds_the_curve_of_calibrated_forecasts():
 
 def test_correlation_of_the_residuals_of_a_cluster():
     residual, cluster = np.array([1.0, 1.0, -1.0, -1.0] * 500), np.repeat(np.arange(1000), 2)
-    one = np.ones(2000)
-    assert intraclass_correlation(residual, one, one, cluster) == pytest.approx(1, abs=1e-9)
-    assert intraclass_correlation(0 * one, 0 * one, one, cluster) == 1  # by convention
+    ones = np.ones(2000)
+    assert intraclass_correlation(residual, ones, ones, cluster) == pytest.approx(1, abs=1e-9)
+    assert intraclass_correlation(0 * ones, 0 * ones, ones, cluster) == 1  # by convention
     independent = np.random.default_rng(0).choice([-1.0, 1.0], 2000)
-    assert intraclass_correlation(independent, one, one, cluster) < 0.1
+    assert intraclass_correlation(independent, ones, ones, cluster) < 0.1

@@ -48,38 +48,38 @@ def find(models, y):
 
 
 def by_pair(differences):
-    return {(one.quantity, one.first, one.second): one for one in differences}
+    return {(row.quantity, row.first, row.second): row for row in differences}
 
 
 def test_swapped_models_flip_all_signs():
-    one = by_pair(find({"a": RAW, "b": TRUTH}, Y))
-    two = by_pair(find({"b": TRUTH, "a": RAW}, Y))
-    assert {quantity for quantity, *_ in one} == set(QUANTITIES)
-    for (quantity, first, second), found in one.items():
-        other = two[quantity, second, first]
-        a, b = found.difference, other.difference
+    in_order = by_pair(find({"a": RAW, "b": TRUTH}, Y))
+    swapped = by_pair(find({"b": TRUTH, "a": RAW}, Y))
+    assert {quantity for quantity, *_ in in_order} == set(QUANTITIES)
+    for (quantity, first, second), row in in_order.items():
+        mirror = swapped[quantity, second, first]
+        a, b = row.difference, mirror.difference
         assert (a.estimate, a.low, a.high) == (-b.estimate, -b.high, -b.low)
-        assert (a.standard_error, found.better) == (b.standard_error, other.better)
-    for one in find({"a": RAW, "b": RAW.copy()}, Y):
-        assert (one.difference.estimate, one.difference.low, one.difference.high) == (0, 0, 0)
-        assert not one.detected and one.better == ""
+        assert (a.standard_error, row.better) == (b.standard_error, mirror.better)
+    for same in find({"a": RAW, "b": RAW.copy()}, Y):
+        assert (same.difference.estimate, same.difference.low, same.difference.high) == (0, 0, 0)
+        assert not same.detected and same.better == ""
 
 
 def test_differences_are_those_of_the_functions(comparison):
-    found = {one.quantity: one.difference for one in comparison.differences}
+    differences = {row.quantity: row.difference for row in comparison.differences}
     problems = [check_problem(Y, p) for p in (RAW, TRUTH)]
     losses = [Brier().loss(p.target, p.forecast) for p in problems]
-    assert found["brier"] == mean_interval(losses[0] - losses[1])
+    assert differences["brier"] == mean_interval(losses[0] - losses[1])
     for part in ("calibration", "refinement"):
-        one, two = (getattr(r.findings.error("brier", "canonical"), part).estimate
-                    for r in comparison.reports.values())  # fmt: skip
-        assert found[part].estimate == pytest.approx(one - two)
+        first, second = (getattr(r.findings.error("brier", "canonical"), part).estimate
+                         for r in comparison.reports.values())  # fmt: skip
+        assert differences[part].estimate == pytest.approx(first - second)
     order = np.random.RandomState(0).permutation(1000)
     kernel = compare_calibration(Y[order], RAW[order], TRUTH[order])
-    assert found["kernel"].estimate == kernel.estimate
+    assert differences["kernel"].estimate == kernel.estimate
     content = json.loads(json.dumps(comparison.to_dict()))
     assert set(content["reports"]) == {"raw", "truth"}
-    told = {one["quantity"]: one for one in content["differences"]}
+    told = {entry["quantity"]: entry for entry in content["differences"]}
     assert set(told) == set(QUANTITIES)
     assert told["brier"]["better"] == "truth" and told["brier"]["detected"] is True
 
@@ -88,10 +88,10 @@ def mirrored(seed):
     """Two models of equal errors: each is right on one half, over-confident on the other."""
     rng = np.random.default_rng(seed)
     temperatures = {"score_temperature": 0.6, "label_temperature": 1.0}
-    data = make_tempered_simplex(400, 2, **temperatures, random_state=seed)
+    samples = make_tempered_simplex(400, 2, **temperatures, random_state=seed)
     half = rng.random(400)[:, None] < 0.5
-    raw, truth = data.y_proba, data.posterior
-    return data.y, {"a": np.where(half, raw, truth), "b": np.where(half, truth, raw)}
+    raw, truth = samples.y_proba, samples.posterior
+    return samples.y, {"a": np.where(half, raw, truth), "b": np.where(half, truth, raw)}
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_equal_errors_are_told_apart_as_rarely_as_the_level_says():
     alarms = dict.fromkeys(QUANTITIES, 0)
     for seed in range(100):
         y, models = mirrored(seed)
-        for one in find(models, y):
-            alarms[one.quantity] += one.detected
+        for row in find(models, y):
+            alarms[row.quantity] += row.detected
     assert max(alarms.values()) <= 100 * (0.05 + 3 * 0.022), alarms
 
 
@@ -130,8 +130,8 @@ def test_verdict_names_the_better_model(comparison):
 
 
 def test_ranks_have_simultaneous_intervals(comparison):
-    one, two = comparison.reports.values()
-    three = ComparisonReport({"raw": one, "truth": two, "same": two})
+    raw, truth = comparison.reports.values()
+    three = ComparisonReport({"raw": raw, "truth": truth, "same": truth})
     assert ranks(three, "log") == {"raw": (3, 3, 3), "truth": (1, 1, 2), "same": (1, 1, 2)}
     assert "1 (1 to 2)" in str(three)
 
@@ -139,9 +139,9 @@ def test_ranks_have_simultaneous_intervals(comparison):
 def test_infinite_losses_and_few_samples(words_only):
     y = np.array([0, 1, 1, 0] * 10)
     hard, soft = np.array([0.0, 1.0, 0.0, 0.1] * 10), np.array([0.2, 0.9, 0.4, 0.1] * 10)
-    one = compare(y, {"hard": hard, "soft": soft})
-    assert "Log loss: soft is below hard by an infinite amount." in one.verdict
-    both = ComparisonReport(dict.fromkeys("ab", one.reports["hard"]))
+    comparison = compare(y, {"hard": hard, "soft": soft})
+    assert "Log loss: soft is below hard by an infinite amount." in comparison.verdict
+    both = ComparisonReport(dict.fromkeys("ab", comparison.reports["hard"]))
     assert "log" not in {difference.quantity for difference in both.differences}
     assert "infinite" in both._repr_html_()
     few = compare(y[:4], {"a": soft[:4], "b": 1 - soft[:4]})
@@ -150,14 +150,14 @@ def test_infinite_losses_and_few_samples(words_only):
 
 
 def test_reports_that_are_there_already_are_compared():
-    data = make_grouping_problem(100, random_state=0)
+    samples = make_grouping_problem(100, random_state=0)
     reports = [
-        make(data.y, p, data.X, name=name)
-        for name, p in (("a", data.y_proba), ("b", data.posterior))
+        make(samples.y, p, samples.X, name=name)
+        for name, p in (("a", samples.y_proba), ("b", samples.posterior))
     ]
-    one = ComparisonReport(reports)
+    comparison = ComparisonReport(reports)
     renamed = ComparisonReport(dict(zip("xy", reports, strict=True)))
-    assert list(one.reports) == ["a", "b"] and "Rank by log loss" in str(one)
+    assert list(comparison.reports) == ["a", "b"] and "Rank by log loss" in str(comparison)
     assert {d.first for d in renamed.differences} == {"x"} and list(renamed.reports) == ["x", "y"]
     assert "x" in renamed.verdict
 
@@ -167,22 +167,25 @@ def test_estimators_share_their_folds():
     X, y = load_breast_cancer(return_X_y=True)
     cv = KFold(3, shuffle=True, random_state=np.random.RandomState(0))
     models = {"one": GaussianNB(), "two": GaussianNB(), "other": LogisticRegression()}
-    one = of_models(models, scale(X[:150, :5]), y[:150], cv=cv)
-    found = by_pair(one.differences)
-    assert found["brier", "one", "two"].difference.estimate == 0
-    assert found["brier", "one", "other"].difference.estimate != 0
-    assert one.reports["one"].name == "one"
+    comparison = of_models(models, scale(X[:150, :5]), y[:150], cv=cv)
+    differences = by_pair(comparison.differences)
+    assert differences["brier", "one", "two"].difference.estimate == 0
+    assert differences["brier", "one", "other"].difference.estimate != 0
+    assert comparison.reports["one"].name == "one"
 
 
 def test_refusals():
     y, proba = Y[:200], RAW[:200]
-    one, turned = make(y, proba, name="a"), make(y[::-1], proba, name="b")
+    report, turned = make(y, proba, name="a"), make(y[::-1], proba, name="b")
     seeded = make(y, proba, name="b", random_state=1)
     for call, words in (
-        (lambda: ComparisonReport([one]), "at least two reports, got 1"),
-        (lambda: ComparisonReport([one, one]), "same name"),
-        (lambda: ComparisonReport([one, turned]), "reports of a and b are not on the same samples"),
-        (lambda: ComparisonReport([one, seeded]), "differ in confidence_level or random_state"),
+        (lambda: ComparisonReport([report]), "at least two reports, got 1"),
+        (lambda: ComparisonReport([report, report]), "same name"),
+        (
+            lambda: ComparisonReport([report, turned]),
+            "reports of a and b are not on the same samples",
+        ),
+        (lambda: ComparisonReport([report, seeded]), "differ in confidence_level or random_state"),
         (lambda: compare(y, {"a": proba}), "dict of at least two"),
         (lambda: compare(y, [proba, proba]), "dict of at least two"),
         (lambda: of_models(GaussianNB(), proba, y), "dict of at least two classifiers"),
@@ -208,12 +211,12 @@ def two_models(n_samples, seed, rate=0.3):
 
 def difference(y, a, b, quantity, *, n_repeats=1, **decision):
     """One difference of two models, whose samples may be repeated in clusters."""
-    y, a, b = (np.repeat(one, n_repeats) for one in (y, a, b))
+    y, a, b = (np.repeat(values, n_repeats) for values in (y, a, b))
     groups = None if n_repeats == 1 else np.arange(len(y)) // n_repeats
     problems = {"a": check_problem(y, a, groups=groups), "b": check_problem(y, b, groups=groups)}
-    found = SimpleNamespace(**{"threshold": None, "costs": (), **decision})
-    rows = find_differences(problems, 0.95, 0, decision=found)
-    return next(one for one in rows if one.quantity == quantity)
+    rule = SimpleNamespace(**{"threshold": None, "costs": (), **decision})
+    rows = find_differences(problems, 0.95, 0, decision=rule)
+    return next(row for row in rows if row.quantity == quantity)
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.3, 0.62])
@@ -222,16 +225,16 @@ def test_net_benefits_of_two_models(threshold, tmp_path):
     weight = 1.0 + np.arange(600) % 3
     options = {"threshold": threshold, "sample_weight": weight}
     comparison = compare(y, {"a": a, "b": b}, **options)
-    found = {one.quantity: one for one in comparison.differences}
-    assert set(found) == {*QUANTITIES, *OF_DECISIONS}
+    differences = {row.quantity: row for row in comparison.differences}
+    assert set(differences) == {*QUANTITIES, *OF_DECISIONS}
     benefits = [net_benefit(y, p, **options) for p in (a, b)]
-    gain = found["net_benefit"].difference
+    gain = differences["net_benefit"].difference
     assert gain.estimate == pytest.approx(benefits[0] - benefits[1])
     regrets = [decision_regret(y, p, **options) for p in (a, b)]
     for quantity, part in (("cost", "expected_cost"), ("regret", "calibration")):
-        one, other = (getattr(regret, part).estimate for regret in regrets)
-        assert found[quantity].difference.estimate == pytest.approx(one - other)
-    cost = found["cost"].difference
+        first, second = (getattr(regret, part).estimate for regret in regrets)
+        assert differences[quantity].difference.estimate == pytest.approx(first - second)
+    cost = differences["cost"].difference
     assert gain.low == pytest.approx(-cost.high / (1 - threshold))
     assert gain.high == pytest.approx(-cost.low / (1 - threshold))
     same = calibration_improvement(
@@ -239,9 +242,12 @@ def test_net_benefits_of_two_models(threshold, tmp_path):
     )
     assert same.estimate / (1 - threshold) == pytest.approx(gain.estimate)
     told = json.loads(json.dumps(comparison.to_dict()))["differences"]
-    told = {one["quantity"]: one for one in told}["net_benefit"]
-    assert told["pvalue"] == found["net_benefit"].pvalue
-    assert (told["difference"]["low"], told["better"]) == (gain.low, found["net_benefit"].better)
+    told = {row["quantity"]: row for row in told}["net_benefit"]
+    assert told["pvalue"] == differences["net_benefit"].pvalue
+    assert (told["difference"]["low"], told["better"]) == (
+        gain.low,
+        differences["net_benefit"].better,
+    )
     assert f"Net benefit at the threshold {threshold:g}: a " in comparison.verdict
     comparison.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -255,24 +261,26 @@ def test_costs_and_several_classes_and_sketches():
     y, a, b = two_models(600, 1)
     costs = [[0, 40], [500, 60]]
     comparison = compare(y, {"a": a, "b": b}, costs=costs)
-    found = {one.quantity: one.difference for one in comparison.differences}
-    assert "net_benefit" not in found and "Mean cost of a decision: " in comparison.verdict
+    differences = {row.quantity: row.difference for row in comparison.differences}
+    assert "net_benefit" not in differences and "Mean cost of a decision: " in comparison.verdict
     losses = [DecisionCost(costs).loss(np.eye(2)[y], np.column_stack([1 - p, p])) for p in (a, b)]
-    assert found["cost"].estimate == pytest.approx(np.mean(losses[0] - losses[1]))
-    data = make_tempered_simplex(300, 3, random_state=0)
-    many = {"raw": data.y_proba, "truth": data.posterior}
-    found = {
-        one.quantity: one.difference for one in compare(data.y, many, threshold=0.6).differences
+    assert differences["cost"].estimate == pytest.approx(np.mean(losses[0] - losses[1]))
+    samples = make_tempered_simplex(300, 3, random_state=0)
+    many = {"raw": samples.y_proba, "truth": samples.posterior}
+    differences = {
+        row.quantity: row.difference for row in compare(samples.y, many, threshold=0.6).differences
     }
-    one, two = (net_benefit(data.y, p, threshold=0.6, notion="top_label") for p in many.values())
-    assert found["net_benefit"].estimate == pytest.approx(one - two)
+    first, second = (
+        net_benefit(samples.y, p, threshold=0.6, notion="top_label") for p in many.values()
+    )
+    assert differences["net_benefit"].estimate == pytest.approx(first - second)
     sketches = {"a": ForecastSketch([0, 1]).fit(y, a), "b": ForecastSketch([0, 1]).fit(y, b)}
     apart = ComparisonReport.from_sketches(sketches, threshold=0.3)
-    found = {one.quantity: one for one in apart.differences}
+    differences = {row.quantity: row for row in apart.differences}
     expected = net_benefit(y, a, threshold=0.3) - net_benefit(y, b, threshold=0.3)
-    assert found["net_benefit"].difference.estimate == pytest.approx(expected, abs=1e-9)
+    assert differences["net_benefit"].difference.estimate == pytest.approx(expected, abs=1e-9)
     paired = difference(y, a, b, "net_benefit", threshold=0.3).difference
-    assert found["net_benefit"].difference.low < paired.low and "regret" not in found
+    assert differences["net_benefit"].difference.low < paired.low and "regret" not in differences
     reports = {"a": make(y, a, threshold=0.3), "b": make(y, b, threshold=0.4)}
     with pytest.raises(ValueError, match="differ in threshold or costs"):
         ComparisonReport(reports)
@@ -282,8 +290,8 @@ def all_differences(y, models, threshold):
     """All differences by quantity."""
     problems = {name: check_problem(y, p) for name, p in models.items()}
     rule = SimpleNamespace(threshold=threshold, costs=())
-    found = find_differences(problems, 0.95, 0, decision=rule)
-    return {one.quantity: one for one in found}
+    rows = find_differences(problems, 0.95, 0, decision=rule)
+    return {row.quantity: row for row in rows}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -293,18 +301,18 @@ def test_pvalues_agree_with_their_intervals_and_do_not_depend_on_the_order(seed)
         all_differences(y, models, 0.3) for models in ({"a": a, "b": b}, {"b": b, "a": a})
     )
     assert set(first) == {*QUANTITIES, *OF_DECISIONS}
-    for quantity, one in first.items():
-        two = second[quantity]
-        assert one.pvalue == pytest.approx(two.pvalue, rel=1e-6)
-        assert one.difference.estimate == pytest.approx(-two.difference.estimate, abs=1e-15)
-        assert one.detected == (one.pvalue < 0.05) and 0 < one.pvalue <= 1
+    for quantity, row in first.items():
+        swapped = second[quantity]
+        assert row.pvalue == pytest.approx(swapped.pvalue, rel=1e-6)
+        assert row.difference.estimate == pytest.approx(-swapped.difference.estimate, abs=1e-15)
+        assert row.detected == (row.pvalue < 0.05) and 0 < row.pvalue <= 1
 
 
 def test_more_net_benefit_is_better():
     y, a, b = two_models(2000, 0)
-    found = all_differences(y, {"a": a, "b": b}, 0.3)
-    assert found["net_benefit"].better == found["cost"].better == "a"
-    assert found["net_benefit"].difference.low > 0 > found["cost"].difference.high
+    differences = all_differences(y, {"a": a, "b": b}, 0.3)
+    assert differences["net_benefit"].better == differences["cost"].better == "a"
+    assert differences["net_benefit"].difference.low > 0 > differences["cost"].difference.high
 
 
 def test_equal_decisions_of_different_models_are_not_certainly_equal():
@@ -331,8 +339,8 @@ def test_intervals_of_net_benefits_cover():
     y, a, b = two_models(400_000, 10**6, rate=0.05)
     truth = net_benefit(y, a, threshold=0.05) - net_benefit(y, b, threshold=0.05)
     assert truth > 0.002  # its standard error is .0002
-    found = [difference_of(*two_models(300, seed, rate=0.05), 0.05) for seed in range(40)]
-    assert sum(one.low <= truth <= one.high for one in found) >= 36
+    intervals = [difference_of(*two_models(300, seed, rate=0.05), 0.05) for seed in range(40)]
+    assert sum(interval.low <= truth <= interval.high for interval in intervals) >= 36
 
 
 def difference_of(y, a, b, threshold):
@@ -355,11 +363,12 @@ def test_decision_values_are_named(words_only):
     for display in (ReliabilityDisplay, DecisionCurveDisplay):
         legends = [
             " ".join(
-                text.get_text() for text in display.from_estimator(one, X, y).figure_.findobj(Text)
+                text.get_text()
+                for text in display.from_estimator(model, X, y).figure_.findobj(Text)
             )
-            for one in models.values()
+            for model in models.values()
         ]
-        assert ["LinearSVC, decision values" in one for one in legends] == [True, False]
+        assert ["LinearSVC, decision values" in legend for legend in legends] == [True, False]
         assert "LogisticRegression, decision" not in legends[1]
 
 
@@ -379,23 +388,19 @@ def test_net_benefits_at_tied_forecasts(events, clustered, words_only):
     if clustered:
         rows["groups"] = np.arange(200) // 4
     shown = compare(y, models, threshold=0.3, **rows)
-    known = {one.quantity: one.difference for one in shown.differences}
-    weight, other = rows["sample_weight"] / rows["sample_weight"].sum(), 0.3 / 0.7
-    value = {
-        name: np.sum(weight * (p > 0.35) * (y - other * (1 - y))) for name, p in models.items()
-    }
+    known = {row.quantity: row.difference for row in shown.differences}
+    weight, odds = rows["sample_weight"] / rows["sample_weight"].sum(), 0.3 / 0.7
+    value = {name: np.sum(weight * (p > 0.35) * (y - odds * (1 - y))) for name, p in models.items()}
     assert known["net_benefit"].estimate == pytest.approx(value["a"] - value["b"], abs=1e-12)
     assert known["cost"].estimate == pytest.approx(0.7 * (value["b"] - value["a"]), abs=1e-12)
-    assert all(one.low <= one.estimate <= one.high for one in known.values())
+    assert all(row.low <= row.estimate <= row.high for row in known.values())
     shares = [f"{100 * weight[p == 0.3].sum():.2g} % of {name}" for name, p in models.items()]
     assert f"threshold count as below it: {', '.join(shares)}." in shown.verdict
     tied = {name: 1 - p for name, p in models.items()}
     turned = compare(1 - y, tied, threshold=0.7, **rows)
-    (found,) = (one for one in turned.differences if one.quantity == "cost")
-    value = {
-        name: np.sum(weight * (p > 0.25) * (y - other * (1 - y))) for name, p in models.items()
-    }
-    assert found.difference.estimate == pytest.approx(0.7 * (value["b"] - value["a"]), abs=1e-12)
+    (cost,) = (row for row in turned.differences if row.quantity == "cost")
+    value = {name: np.sum(weight * (p > 0.25) * (y - odds * (1 - y))) for name, p in models.items()}
+    assert cost.difference.estimate == pytest.approx(0.7 * (value["b"] - value["a"]), abs=1e-12)
     assert "count as below" not in compare(y, models, threshold=0.35, **rows).verdict
 
 
@@ -404,8 +409,8 @@ def test_thresholds_beyond_all_forecasts(threshold, words_only):
     """The same decisions of both models: no difference, and no claim."""
     models = {"a": RAW[:, 1].clip(0.01, 0.99), "b": TRUTH[:, 1].clip(0.01, 0.99)}
     shown = compare(Y, models, threshold=threshold)
-    for one in shown.differences:
-        if one.quantity in OF_DECISIONS:
-            assert one.difference.estimate == 0 and one.pvalue == 1
-            assert one.difference.low < 0 < one.difference.high
+    for row in shown.differences:
+        if row.quantity in OF_DECISIONS:
+            assert row.difference.estimate == 0 and row.pvalue == 1
+            assert row.difference.low < 0 < row.difference.high
     assert "does not differ significantly" in shown.verdict.split("Net benefit")[1]

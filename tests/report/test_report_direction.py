@@ -34,7 +34,7 @@ def classes(n=1000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
 
 
 @pytest.mark.parametrize(
-    ("data", "direction", "headline"),
+    ("samples", "direction", "headline"),
     [
         (event(1500, mean=0, shift=-0.7), "too_high", "Predictions are too high: mean "),
         (event(1500, mean=0, shift=0.7), "too_low", "Predictions are too low: mean "),
@@ -48,9 +48,10 @@ def classes(n=1000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
         (classes(), None, "No evidence of miscalibration."),
     ],
 )
-def test_direction_in_the_headline(data, direction, headline):
+def test_direction_in_the_headline(samples, direction, headline):
     """A map is advised where there is a direction; few words."""
-    report = CalibrationReport.from_predictions(*data)
+    y, forecast = samples
+    report = CalibrationReport.from_predictions(y, forecast)
     assert report.direction == direction
     assert report.miscalibrated is (direction is not None)
     advice = "Recalibrate with" if direction else "Recalibration is not recommended: with these"
@@ -93,30 +94,30 @@ def test_direction_by_the_gains():
 
 def test_gains_have_no_optimism():
     """Of calibrated forecasts those of a shift and of a slope are zero on average."""
-    found = []
+    sizes = []
     for seed in range(60):
         y, p = event(300, seed=seed)
         problem = check_problem(y, p)
         solved = AveragedProblem.of(problem)
         gains = gains_of(solved)
         assert gains.whole == pytest.approx(solved.errors(LogLoss()).mean(), abs=1e-12)
-        found.append((gains.shift, gains.slope))
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(60)
+        sizes.append((gains.shift, gains.slope))
+    mean, error = np.mean(sizes, axis=0), np.std(sizes, axis=0) / np.sqrt(60)
     assert (np.abs(mean) < 4 * error).all()
 
 
 def test_logistic_recalibration_is_a_test_of_its_level():
     """Shift 0 and slope 1: the p-value is uniform; 400 data sets, standard error of .05: .011."""
-    found = [logistic_recalibration(check_problem(*event(400, seed=k)), 0.95) for k in range(400)]
+    fits = [logistic_recalibration(check_problem(*event(400, seed=k)), 0.95) for k in range(400)]
     shares = [
-        [one.pvalue >= 0.05, one.shift.low < 0 < one.shift.high, one.slope.low < 1 < one.slope.high]
-        for one in found
+        [fit.pvalue >= 0.05, fit.shift.low < 0 < fit.shift.high, fit.slope.low < 1 < fit.slope.high]
+        for fit in fits
     ]
     assert (np.abs(np.mean(shares, axis=0) - 0.95) < 0.035).all()
-    found = logistic_recalibration(check_problem(*event(200_000, shift=-0.5, slope=0.8)), 0.95)
-    assert found.shift.estimate == pytest.approx(-0.5, abs=4 * found.shift.standard_error)
-    assert found.slope.estimate == pytest.approx(0.8, abs=4 * found.slope.standard_error)
-    assert found.pvalue == 0
+    shifted = logistic_recalibration(check_problem(*event(200_000, shift=-0.5, slope=0.8)), 0.95)
+    assert shifted.shift.estimate == pytest.approx(-0.5, abs=4 * shifted.shift.standard_error)
+    assert shifted.slope.estimate == pytest.approx(0.8, abs=4 * shifted.slope.standard_error)
+    assert shifted.pvalue == 0
     assert logistic_recalibration(check_problem([0, 1, 1], [0.5] * 3), 0.95) is None
 
 
@@ -170,8 +171,10 @@ def test_confused_classes_are_named(words_only):
     assert report.verdict.startswith("Some classes are confused: where cat is predicted with at le")
     page = report._repr_html_()
     assert "Pairs of classes" in page and "Residuals of the averaged maps" in page
-    found = CalibrationReport.from_predictions(*confused(1000, rate=0.0)).findings  # calibrated
-    assert found.direction is None and found.confusions == () and not found.residuals_reject
+    findings = CalibrationReport.from_predictions(*confused(1000, rate=0.0)).findings  # calibrated
+    assert (
+        findings.direction is None and findings.confusions == () and not findings.residuals_reject
+    )
 
 
 def test_residuals_that_cells_cannot_resolve_give_a_lower_bound(words_only):
@@ -190,9 +193,9 @@ def of(score, rng, **options):
     return (rng.random(len(score)) < score).astype(int), score, options
 
 
-def in_order(data, by):
+def in_order(samples, by):
     """The same samples, sorted."""
-    y, score, options = data
+    y, score, options = samples
     order = np.lexsort(by(y, score))
     return y[order], score[order], options
 
@@ -239,12 +242,12 @@ CLEAN = {
 def kinds(y, score, *, features=None, groups=None, gains=False, weight=None, **options):
     n_classes = np.shape(score)[1] if np.ndim(score) == 2 else 2
     problem = check_problem(y, score, None, weight, labels=range(n_classes), groups=groups)
-    shapes = None, None
+    line = gain = None
     if gains and n_classes == 2:
         solved = find_errors(problem, problem, 0.95)[1]
-        shapes = logistic_recalibration(problem, 0.95), gains_of(solved)
-    found = find_suspicions(problem, features, *shapes, **options)
-    return [(one.kind, *one.names) for one in found]
+        line, gain = logistic_recalibration(problem, 0.95), gains_of(solved)
+    suspicions = find_suspicions(problem, features, line, gain, **options)
+    return [(suspicion.kind, *suspicion.names) for suspicion in suspicions]
 
 
 @pytest.mark.parametrize("n_draws", [5, pytest.param(200, marks=pytest.mark.slow)])
@@ -285,14 +288,16 @@ def test_repeated_rows_behind_tied_forecasts(rng):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_in_another_order(n_classes, rng):
     y, score, _ = CLEAN["binary" if n_classes == 2 else "K = 3"](rng)
-    what = "AUC" if n_classes == 2 else "accuracy"
-    assert kinds(y[::-1], score) == [("label_order", "in reverse", what)]
-    assert kinds(np.roll(y, -1), score) == [("label_order", "moved down by one row", what)]
-    assert kinds(np.sort(y), score) == [("label_order", "labels", what)]
+    measure = "AUC" if n_classes == 2 else "accuracy"
+    assert kinds(y[::-1], score) == [("label_order", "in reverse", measure)]
+    assert kinds(np.roll(y, -1), score) == [("label_order", "moved down by one row", measure)]
+    assert kinds(np.sort(y), score) == [("label_order", "labels", measure)]
     shuffled = [kinds(rng.permutation(y), score) for _ in range(20)]
-    assert sum(one == [("unrelated_labels", "", what)] for one in shuffled) >= 16  # of 20, at .95
+    assert (
+        sum(suspicions == [("unrelated_labels", "", measure)] for suspicions in shuffled) >= 16
+    )  # of 20, at .95
     if n_classes == 2:
-        assert kinds(y, np.sort(score)) == [("label_order", "forecasts", what)]
+        assert kinds(y, np.sort(score)) == [("label_order", "forecasts", measure)]
 
 
 def test_forecasts_that_rank_a_little_are_not_unrelated(rng):
@@ -329,12 +334,12 @@ def test_suspicions_are_rarely_wrong():
         rng = np.random.default_rng(seed)
         rare = rng.random(3000) * 0.01
         labels = (rng.random(3000) < 3 * rare).astype(int)  # too low by a factor of three
-        for kind, data in (
+        for kind, (y, score) in (
             ("other_class", (rng.integers(0, 2, 60), rng.random(60))),
             ("column_order", classes(200, bias=[2.0, 0.0, -1.0], seed=seed)),
             ("percent_scale", (labels, rare)),
         ):
-            assert kind not in {one[0] for one in kinds(*data)}
+            assert kind not in {suspicion[0] for suspicion in kinds(y, score)}
 
 
 @pytest.mark.parametrize("n_heavy", [1, 3, 10])
@@ -360,17 +365,19 @@ def test_the_best_of_all_orders_of_columns(n_classes):
         for noise in (rng.integers(n_classes, size=600), rng.choice(n_classes, 600, p=shares)):
             for concentration in (0.2, 2.0, shares[order] * n_classes * 2):
                 score = rng.dirichlet(np.full(n_classes, concentration), size=600)
-                assert "column_order" not in {one[0] for one in kinds(noise, score)}
+                assert "column_order" not in {suspicion[0] for suspicion in kinds(noise, score)}
         y, score = classes(600, n_classes, seed=rng)
-        moved = next(one for one in kinds(y, score[:, order]) if one[0] == "column_order")
-        assert "column_order" not in {one[0] for one in kinds(y, score)}
+        moved = next(
+            suspicion for suspicion in kinds(y, score[:, order]) if suspicion[0] == "column_order"
+        )
+        assert "column_order" not in {suspicion[0] for suspicion in kinds(y, score)}
         assert len(moved) > n_classes / 3 and set(moved[1:]) <= {str(k) for k in range(n_classes)}
 
 
 def test_a_suspicion_comes_first_and_replaces_the_advice():
     y, p = event(2000, mean=-3)
-    found = CalibrationReport.from_predictions(1 - y, p).to_dict()
-    assert found["headline"].startswith("Check the labels: the forecasts fit the other class.")
-    assert found["suspicion_kinds"] == ["other_class"] and "accuracy" in found["suspicions"][0]
-    assert found["recommended"] is found["direction"] is None
-    assert "Correct the input first" in found["advice"]
+    content = CalibrationReport.from_predictions(1 - y, p).to_dict()
+    assert content["headline"].startswith("Check the labels: the forecasts fit the other class.")
+    assert content["suspicion_kinds"] == ["other_class"] and "accuracy" in content["suspicions"][0]
+    assert content["recommended"] is content["direction"] is None
+    assert "Correct the input first" in content["advice"]

@@ -27,10 +27,10 @@ SKETCH = ForecastSketch([0, 1]).fit(DATA.y, DATA.y_proba)
 
 def report_with_named_groups():
     """The trees, the model and the correction by the features."""
-    data = make_grouping_problem(1200, random_state=0)
-    found = CalibrationReport.from_predictions(data.y, data.y_proba[:, 1], data.X)
-    assert found.findings.grouping.correction is not None
-    return found
+    samples = make_grouping_problem(1200, random_state=0)
+    report = CalibrationReport.from_predictions(samples.y, samples.y_proba[:, 1], samples.X)
+    assert report.findings.grouping.correction is not None
+    return report
 
 
 @needs_study
@@ -70,8 +70,8 @@ def test_repeated_fits_are_counted(monkeypatch):
     monkeypatch.setattr(fits, "_digest", lambda value: object())
     with structure.recorded_fits() as seen:
         report_of(N, 2, X=X, threshold=0.3)
-    found = structure.repeated(seen)
-    assert found["ModelAverage"] >= 5 and found["isotonic_regression"] >= 5
+    repeated = structure.repeated(seen)
+    assert repeated["ModelAverage"] >= 5 and repeated["isotonic_regression"] >= 5
 
 
 def test_shared_fits_are_those_of_equal_inputs():
@@ -86,8 +86,8 @@ def test_shared_fits_are_those_of_equal_inputs():
         with shared_fits():
             assert fit_once(fit, values, 2) == 14
         assert fit_once(fit, values[::-1][::-1], 2) == 14 and calls == [2]
-        for other in (values.astype(np.float32), values[:, None], np.nextafter(values, 9)):
-            fit_once(fit, other, 2)
+        for similar in (values.astype(np.float32), values[:, None], np.nextafter(values, 9)):
+            fit_once(fit, similar, 2)
         assert fit_once(fit, values, 3) == 36 and len(calls) == 5
         add_fit(0.0, fit, values, 3)
         assert fit_once(fit, values, 3) == 0

@@ -48,15 +48,15 @@ def interaction(n_samples=3000, harm=2.5, seed=0):
 
 def test_a_group_of_two_features():
     X, y, p = interaction(1500)
-    found, split = find(y, p, X)
-    one = found.named[0]
-    assert one.rule.startswith("age > ") and one.rule.endswith(" and region = 2")
-    assert one.direction == "too_high" and found.detected
-    assert found.rest.estimate == pytest.approx(0.2 - found.grouping_loss.estimate)
-    assert found.n_tried > 20
+    finding, split = find(y, p, X)
+    group = finding.named[0]
+    assert group.rule.startswith("age > ") and group.rule.endswith(" and region = 2")
+    assert group.direction == "too_high" and finding.detected
+    assert finding.rest.estimate == pytest.approx(0.2 - finding.grouping_loss.estimate)
+    assert finding.n_tried > 20
     # The figure shows that group against all others, in the same direction.
-    assert {region.rule for region in split.regions_} == {one.rule, "others"}
-    told = {r.direction for r in split.regions_ if r.rule == one.rule}
+    assert {region.rule for region in split.regions_} == {group.rule, "others"}
+    told = {r.direction for r in split.regions_ if r.rule == group.rule}
     assert "too_high" in told and "too_low" not in told
 
 
@@ -66,26 +66,26 @@ def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody():
     x, z = rng.normal(size=(2, 1500))
     y = (rng.random(1500) < expit(-2 + x + z)).astype(int)
     X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 1500)})
-    found = report(y, expit(-1 + x), X).to_dict()
-    rules = [one["rule"] for one in found["named_groups"]]
-    assert "z" in rules[0] and "region" not in "".join([*rules, *found["verdict"]])
+    content = report(y, expit(-1 + x), X).to_dict()
+    rules = [group["rule"] for group in content["named_groups"]]
+    assert "z" in rules[0] and "region" not in "".join([*rules, *content["verdict"]])
 
 
 def test_the_gain_of_a_better_model_is_that_of_the_simulation():
     """Mean over 3 data sets within 4 standard errors of the truth, and at most 30 % below it."""
     worlds = [make_grouping_problem(2000, link="step", random_state=seed) for seed in range(3)]
-    samples = [(one.y, one.y_proba, one.X) for one in worlds]
+    samples = [(simulation.y, simulation.y_proba, simulation.X) for simulation in worlds]
     shown = report(*samples[2])
-    groupings = [*(find(*one)[0] for one in samples[:2]), shown.findings.grouping]
-    assert all(one.corrects and one.correction.low > 0 for one in groupings)
-    gains = [one.correction for one in groupings]
-    error = np.sqrt(sum(one.standard_error**2 for one in gains)) / 3
-    mean, truth = np.mean([one.estimate for one in gains]), worlds[0].truth["grouping_brier"]
+    groupings = [*(find(y, p, X)[0] for y, p, X in samples[:2]), shown.findings.grouping]
+    assert all(grouping.corrects and grouping.correction.low > 0 for grouping in groupings)
+    gains = [grouping.correction for grouping in groupings]
+    error = np.sqrt(sum(gain.standard_error**2 for gain in gains)) / 3
+    mean, truth = np.mean([gain.estimate for gain in gains]), worlds[0].truth["grouping_brier"]
     assert 0.7 * truth - 4 * error < mean < truth + 4 * error
-    found, told = gains[2], shown.to_dict()
-    estimate = f"{found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]"
+    correction, told = gains[2], shown.to_dict()
+    estimate = f"{correction.estimate:.4f} [{correction.low:.4f}, {correction.high:.4f}]"
     assert f"a better model can save {estimate} of the Brier score" in " ".join(told["verdict"])
-    assert told["grouping"]["correction"]["estimate"] == found.estimate
+    assert told["grouping"]["correction"]["estimate"] == correction.estimate
     assert "Correction by the features (GroupRecalibrator): saves" in shown.to_text(details=True)
 
 
@@ -97,38 +97,42 @@ def test_several_classes_gain_in_their_confidence():
     y = np.where(right, top, (top + 1) % 3)
     X = pd.DataFrame({"site": np.array(["a", "b"])[group]})
     shown = report(y, proba, X)
-    found = shown.findings.grouping.correction
-    assert found.low < 0.15**2 < found.high  # about: some of the shifts are cut at 1
+    correction = shown.findings.grouping.correction
+    assert correction.low < 0.15**2 < correction.high  # about: some of the shifts are cut at 1
     assert "of the Brier score of the confidence 0." in " ".join(shown.to_dict()["verdict"])
 
 
 def test_nothing_is_promised_where_nothing_is_gained():
     """No gain is measured without groups that differ, and an insignificant one is not said."""
-    data = make_grouping_problem(2000, heterogeneity=0.0, random_state=0)
-    found, _ = find(data.y, data.y_proba, data.X)
-    assert found.correction is None and not found.corrects
+    samples = make_grouping_problem(2000, heterogeneity=0.0, random_state=0)
+    finding, _ = find(samples.y, samples.y_proba, samples.X)
+    assert finding.correction is None and not finding.corrects
     assert not GroupingFinding(correction=MeanInterval(0.01, -0.01, 0.03, 0.01)).corrects
     # A group is detected by its interval and its test.
     zero, some = MeanInterval(0.0, -0.01, 0.01, 0.005), MeanInterval(0.02, 0.01, 0.03, 0.005)
-    found = GroupingFinding(grouping_loss=some, pvalue=0.01)
-    assert found.detected and not GroupingFinding().detected
+    finding = GroupingFinding(grouping_loss=some, pvalue=0.01)
+    assert finding.detected and not GroupingFinding().detected
     for change in ({"pvalue": 0.2}, {"grouping_loss": zero}):
-        assert not replace(found, **change).detected
+        assert not replace(finding, **change).detected
 
 
 def test_a_bound_below_zero_takes_nothing_off_the_rest():
     low, high = MeanInterval(-0.01, -0.02, -0.005, 0.004), MeanInterval(0.05, 0.03, 0.07, 0.01)
-    rest = groups.rest_of_loss(REFINEMENT, low)
-    assert (rest.estimate, rest.low, rest.high) == pytest.approx((0.2, 0.19, 0.21))
-    rest = groups.rest_of_loss(REFINEMENT, high)
-    assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
+    refinement = groups.rest_of_loss(REFINEMENT, low)
+    assert (refinement.estimate, refinement.low, refinement.high) == pytest.approx(
+        (0.2, 0.19, 0.21)
+    )
+    refinement = groups.rest_of_loss(REFINEMENT, high)
+    assert (refinement.estimate, refinement.high - refinement.estimate) == pytest.approx(
+        (0.15, 0.03)
+    )
 
 
 def test_many_rows_are_sampled_for_the_model(monkeypatch):
     monkeypatch.setattr(groups, "MOST_ROWS", 300)
     X, y, p = interaction(600)
-    found, _ = find(y, p, X.to_numpy().tolist())
-    assert found.n_measured == 300
+    finding, _ = find(y, p, X.to_numpy().tolist())
+    assert finding.n_measured == 300
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -144,27 +148,27 @@ def test_columns_of_categories(library):
         X["region"] = X["region"].astype("category")
         X.index = X.index[::-1]
     before = X.copy() if library == "pandas" else X.clone()
-    found, split = find(y, p, X)
-    (one,) = found.named
-    assert X.equals(before) and found.detected
-    assert (one.rule, one.direction) == ("region = south", "too_high")
-    assert one.n_samples == np.sum(region == "south")
-    assert one.low < -0.2 < one.high or abs(one.estimate + 0.2) < 0.05
+    finding, split = find(y, p, X)
+    (group,) = finding.named
+    assert X.equals(before) and finding.detected
+    assert (group.rule, group.direction) == ("region = south", "too_high")
+    assert group.n_samples == np.sum(region == "south")
+    assert group.low < -0.2 < group.high or abs(group.estimate + 0.2) < 0.05
     assert {r.rule for r in split.regions_} == {"region = south", "others"}
 
 
 def test_features_of_which_no_numbers_can_be_made(words_only):
     """They do not stop a report."""
-    data = make_tempered_simplex(300, 2, random_state=0)
+    samples = make_tempered_simplex(300, 2, random_state=0)
     flags = pd.DataFrame({"flag": [False] * 300, "z": np.arange(300.0)})
-    assert find(data.y, data.y_proba, flags)[0].rest is not None
+    assert find(samples.y, samples.y_proba, flags)[0].rest is not None
     names = pd.DataFrame({"name": [f"person {k}" for k in range(300)]})
-    shown = report(data.y, data.y_proba, names)
+    shown = report(samples.y, samples.y_proba, names)
     assert shown.grouping_estimator is None and shown.findings.grouping.named == ()
     words = "Groups were not compared: X has no column that can be used: name (text or an"
     for text in (shown.verdict, shown._repr_html_()):
         assert words in text
-    shown = report(data.y, data.y_proba, names.assign(z=np.arange(300.0), gap=None))
+    shown = report(samples.y, samples.y_proba, names.assign(z=np.arange(300.0), gap=None))
     assert shown.findings.grouping.n_tried >= 3  # cuts at the quartiles
     words = "Columns of X are left out: name (text or an identifier, 300 different values), gap (no"
     for text in (" ".join(shown.to_text(details=True).split()), shown._repr_html_()):
@@ -175,23 +179,25 @@ def test_few_samples_one_class_and_several_classes():
     rng = np.random.default_rng(0)
     for n_samples in (2, 5, 20, 60):
         y = np.arange(n_samples) % 2
-        found, _ = find(y, rng.random(n_samples), rng.normal(size=(n_samples, 2)))
-        assert found.named == ()
-        assert found.grouping_loss is None or np.isfinite(found.grouping_loss.estimate)
+        finding, _ = find(y, rng.random(n_samples), rng.normal(size=(n_samples, 2)))
+        assert finding.named == ()
+        assert finding.grouping_loss is None or np.isfinite(finding.grouping_loss.estimate)
     problem = check_problem([0] * 60, rng.random(60), labels=[0, 1])
-    found, _ = find_grouping(
+    finding, _ = find_grouping(
         problem, encode_features(rng.normal(size=(60, 2))), REFINEMENT, 0.95, 0
     )
-    assert found.named == () and "fewer than 2 labels" in found.note
-    data = make_tempered_simplex(900, 3, random_state=0)
-    found, split = find(data.y, data.y_proba, rng.normal(size=(900, 2)), rng.uniform(1, 2, 900))
+    assert finding.named == () and "fewer than 2 labels" in finding.note
+    samples = make_tempered_simplex(900, 3, random_state=0)
+    finding, split = find(
+        samples.y, samples.y_proba, rng.normal(size=(900, 2)), rng.uniform(1, 2, 900)
+    )
     assert {region.event for region in split.regions_} == {"top label"}
 
 
 @pytest.mark.parametrize(("rate", "n"), [(0.5, 500), (0.05, 2000)])
 def test_the_difference_that_would_be_found_is_found_in_four_of_five(rate, n):
     """A tenth of the samples differs by it on average: 40 data sets, standard error .06."""
-    found = 0
+    detections = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         p = np.clip(rng.beta(4 * rate, 4 * (1 - rate), n), 0.01, 0.99)
@@ -206,8 +212,8 @@ def test_the_difference_that_would_be_found_is_found_in_four_of_five(rate, n):
         y = rng.random(n) < expit(logit(p) + shift * tenth)
         compared = differences_at_equal_scores(y, p, X)
         assert compared.n_tried == pytest.approx(15, abs=8)
-        found += any("x2" in one.rule for one in compared.named)
-    assert 0.8 - 4 * 0.063 <= found / 40 <= 0.8 + 3 * 0.063
+        detections += any("x2" in group.rule for group in compared.named)
+    assert 0.8 - 4 * 0.063 <= detections / 40 <= 0.8 + 3 * 0.063
 
 
 def world(n_samples, seed=0, slope=1.7, groups=False):
@@ -226,17 +232,17 @@ def decided(y, p, threshold=None, costs=None):
     return find_decision(check_problem(y, p), None, threshold, costs, **options)
 
 
-def sentence(found, start):
-    (line,) = [one for one in found.verdict.splitlines() if one.startswith(start)]
+def sentence(report, start):
+    (line,) = [text for text in report.verdict.splitlines() if text.startswith(start)]
     return line
 
 
 def test_recalibrate_or_move_the_threshold():
     """The saving, and the threshold that saves the same, against the truth."""
     y, p, _ = world(6000)
-    found = report(y, p, threshold=0.2)
-    said = sentence(found, "Decisions at the threshold 0.2: recalibrate, or move the threshold to")
-    decision = found.findings.decision
+    shown = report(y, p, threshold=0.2)
+    said = sentence(shown, "Decisions at the threshold 0.2: recalibrate, or move the threshold to")
+    decision = shown.findings.decision
     assert decision.recalibration_saves and not decision.model_saves
     assert decision.moved == pytest.approx(expit(1.7 * logit(0.2)), rel=0.1)
     many, scores, _ = world(400_000, seed=1)
@@ -257,8 +263,8 @@ def test_nothing_to_save():
     for seed in range(60):
         y, p, _ = world(1500, seed, slope=1.0)
         if seed == 0:
-            found = report(y, p, threshold=0.3)
-            said = sentence(found, "Decisions at the threshold 0.3: no change is")
+            shown = report(y, p, threshold=0.3)
+            said = sentence(shown, "Decisions at the threshold 0.3: no change is")
             assert "With these samples no saving by recalibration can be shown; it" in said
             assert "Features are needed" in said and "would save at most" in said
         wrong += decided(y, p, 0.3).recalibration_saves
@@ -271,10 +277,10 @@ def test_a_better_model():
     risk = expit(x[:, 0] + 1.5 * x[:, 1])
     y = (rng.random(3000) < risk).astype(int)
     calibrated = expit(0.75 * x[:, 0])  # about E[y | first feature]
-    found = report(y, calibrated, x, threshold=0.5)
-    said = sentence(found, "Decisions at the threshold 0.5: look for a better model")
+    shown = report(y, calibrated, x, threshold=0.5)
+    said = sentence(shown, "Decisions at the threshold 0.5: look for a better model")
     assert "a miss and a false alarm cost the same" in said
-    saved = found.findings.decision.grouping
+    saved = shown.findings.decision.grouping
     many = rng.normal(size=(400_000, 2))
     truth = expit(many[:, 0] + 1.5 * many[:, 1])
     best = np.minimum(truth, 1 - truth).mean() / 2
@@ -283,43 +289,43 @@ def test_a_better_model():
 
 
 def test_costs_of_several_classes_and_of_the_other_event():
-    data = make_tempered_simplex(1000, 3, random_state=0)
+    samples = make_tempered_simplex(1000, 3, random_state=0)
     costs = ((0, 10, 20), (30, 0, 20), (5, 5, 0))
-    found = decided(data.y, data.y_proba, costs=costs)
-    said = advice_on_decisions(found)
-    assert "per 1,000 samples, in the units of the given costs" in said and found.costs == costs
+    decision = decided(samples.y, samples.y_proba, costs=costs)
+    said = advice_on_decisions(decision)
+    assert "per 1,000 samples, in the units of the given costs" in said and decision.costs == costs
     y, p, _ = world(400)
     names, options = np.array(["no", "yes"])[y], {"costs": [[0, 1], [4, 0]]}
     both = [report(names, pairs(p), pos_label=event, **options) for event in (None, "no")]
-    one, other = (found.findings.decision.expected_cost.estimate for found in both)
-    assert one == pytest.approx(other)
+    first, second = (shown.findings.decision.expected_cost.estimate for shown in both)
+    assert first == pytest.approx(second)
 
 
 def test_threshold_of_the_confidence_and_of_a_sketch():
-    data = make_tempered_simplex(2000, 3, random_state=0)
-    found = decided(data.y, data.y_proba, 0.6)
-    right = data.y_proba.argmax(axis=1) == data.y
-    act = data.y_proba.max(axis=1) > 0.6
+    samples = make_tempered_simplex(2000, 3, random_state=0)
+    decision = decided(samples.y, samples.y_proba, 0.6)
+    right = samples.y_proba.argmax(axis=1) == samples.y
+    act = samples.y_proba.max(axis=1) > 0.6
     cost = np.where(act, 0.6 * ~right, 0.4 * right).mean()
-    assert found.expected_cost.estimate == pytest.approx(cost)
+    assert decision.expected_cost.estimate == pytest.approx(cost)
     y, p, _ = world(4000)
     sketch = ForecastSketch([0, 1]).fit(y, p)
-    one = CalibrationReport.from_sketch(sketch, threshold=0.2).findings.decision
-    two = decided(y, p, 0.2)
-    assert one.expected_cost.estimate == pytest.approx(two.expected_cost.estimate, rel=1e-3)
-    assert one.moved == pytest.approx(two.moved, rel=0.01)
+    sketched = CalibrationReport.from_sketch(sketch, threshold=0.2).findings.decision
+    exact = decided(y, p, 0.2)
+    assert sketched.expected_cost.estimate == pytest.approx(exact.expected_cost.estimate, rel=1e-3)
+    assert sketched.moved == pytest.approx(exact.moved, rel=0.01)
 
 
 def test_groups_that_differ_are_named():
     y, p, site = world(3300, slope=1.0, groups=True)
-    found = report(y, p, pd.DataFrame({"site": site, "coin": np.arange(3300) % 2}), by="site")
-    said = sentence(found, "Of the 3 groups that you named")
+    shown = report(y, p, pd.DataFrame({"site": site, "coin": np.arange(3300) % 2}), by="site")
+    said = sentence(shown, "Of the 3 groups that you named")
     for words in ("site = south, observed", "site = north, observed"):
         assert words in said
-    assert "Compared with all samples with equal scores" in said and found.findings.groups_differ
-    numbers = json.loads(json.dumps(found.to_dict()))["by"]["groups"]
-    assert [one["name"] for one in numbers] == ["site = east", "site = north", "site = south"]
-    text, titles = found.to_text(details=True), [s.title for s in found._document().sections]
+    assert "Compared with all samples with equal scores" in said and shown.findings.groups_differ
+    numbers = json.loads(json.dumps(shown.to_dict()))["by"]["groups"]
+    assert [group["name"] for group in numbers] == ["site = east", "site = north", "site = south"]
+    text, titles = shown.to_text(details=True), [s.title for s in shown._document().sections]
     assert "Groups that you named" in text and "1,0" in text and "Groups that you named" in titles
     two = site != "east"  # which differ from each other
     said = report(y[two], p[two], by=site[two]).verdict
@@ -329,11 +335,11 @@ def test_groups_that_differ_are_named():
 
 def test_groups_without_a_difference():
     y, p, site = world(3000, slope=1.0)
-    found = report(y, p, by=site)
+    shown = report(y, p, by=site)
     said = r"No difference was found in the 3 groups that you named; differences of ([\d.]+) points"
-    ends = np.abs([(g.difference.low, g.difference.high) for g in found.findings.by.groups])
-    assert float(re.search(said, found.verdict)[1]) == pytest.approx(100 * ends.max(), rel=0.05)
-    assert found.verdict.startswith("No evidence of miscalibration.")
+    ends = np.abs([(g.difference.low, g.difference.high) for g in shown.findings.by.groups])
+    assert float(re.search(said, shown.verdict)[1]) == pytest.approx(100 * ends.max(), rel=0.05)
+    assert shown.verdict.startswith("No evidence of miscalibration.")
     y, p, site = world(3000)
     off = report(y, p, by=site)
     assert "None was found to differ from all samples with equal scores." in off.verdict
@@ -346,10 +352,10 @@ def test_groups_with_weights_of_a_sketch_and_of_a_classifier():
     short = report(y[:2500], p[:2500], by=site[:2500]).findings.by
     assert report(y, p, by=site, sample_weight=weight).findings.by == short
     sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=site)
-    found = CalibrationReport.from_sketch(sketch)
+    shown = CalibrationReport.from_sketch(sketch)
     exact = calibration_by_group(y, p, site)
-    for one, two in zip(found.findings.by.groups, exact.groups, strict=True):
-        assert one.difference.estimate == pytest.approx(two.difference.estimate, abs=1e-5)
+    for sketched, counted in zip(shown.findings.by.groups, exact.groups, strict=True):
+        assert sketched.difference.estimate == pytest.approx(counted.difference.estimate, abs=1e-5)
 
 
 def test_refusals():

@@ -71,9 +71,9 @@ def dense(text):
 
 @pytest.fixture(scope="module")
 def with_features():
-    data = make_grouping_problem(1500, random_state=0)
-    frame = pd.DataFrame(data.X, columns=["age", "dose"])
-    return CalibrationReport.from_predictions(data.y, data.y_proba, frame, name="drug")
+    samples = make_grouping_problem(1500, random_state=0)
+    frame = pd.DataFrame(samples.X, columns=["age", "dose"])
+    return CalibrationReport.from_predictions(samples.y, samples.y_proba, frame, name="drug")
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +83,9 @@ def three_classes():
 
 @pytest.fixture(scope="module")
 def comparison():
-    data = make_tempered_simplex(200, 3, random_state=0)
-    models = {"raw": data.y_proba, "truth": data.posterior}
-    return ComparisonReport.from_predictions(data.y, models)
+    samples = make_tempered_simplex(200, 3, random_state=0)
+    models = {"raw": samples.y_proba, "truth": samples.posterior}
+    return ComparisonReport.from_predictions(samples.y, models)
 
 
 @pytest.fixture(scope="module", params=["with_features", "three_classes", "comparison"])
@@ -118,14 +118,16 @@ def test_page_and_terminal_say_the_same(shown, page):
     texts = dense("".join(Reader(page).text)), dense(whole)
     assert whole.startswith(str(shown))
     said = [document.title, document.subtitle, document.headline, document.code]
-    said += [one for one in document.verdict if one not in document.in_tiles]
+    said += [sentence for sentence in document.verdict if sentence not in document.in_tiles]
     for section in document.sections:
         said += [section.title, *(text for block in section.blocks for text in strings(block))]
     for text in texts:
         assert "\n\n\n" not in whole  # a section without anything in it
         arrows = text.replace("->", "→")
-        assert [one for one in said if dense(one).replace("->", "→") not in arrows] == []
-    assert all(dense(one) in texts[1] for one in document.in_tiles)
+        assert [
+            sentence for sentence in said if dense(sentence).replace("->", "→") not in arrows
+        ] == []
+    assert all(dense(sentence) in texts[1] for sentence in document.in_tiles)
     titles = [text for tag, text in Reader(page).headings if tag == "h2"]
     assert titles == [section.title for section in document.sections]
 
@@ -152,9 +154,9 @@ def test_page_is_whole_accessible_and_needs_no_network(page):
     assert "@import" not in page and not re.search(r"url\((?!#)", page)
     ids = [attrs["id"] for _, attrs in reader.tags if "id" in attrs]
     assert len(ids) == len(set(ids)) and {address[1:] for address in addresses} <= set(ids)
-    assert all(one["role"] == "img" and one["aria-label"] for one in reader.all("svg"))
+    assert all(element["role"] == "img" and element["aria-label"] for element in reader.all("svg"))
     assert len(reader.all("caption")) == len(reader.all("table"))
-    assert all(one["scope"] in ("col", "row") for one in reader.all("th"))
+    assert all(element["scope"] in ("col", "row") for element in reader.all("th"))
     levels = [int(tag[1]) for tag, _ in reader.headings]
     assert levels[0] == 1 and levels.count(1) == 1
     assert max(np.diff(levels)) <= 1
@@ -172,8 +174,10 @@ def test_no_number_is_nan_and_lines_fit_a_terminal(shown, page):
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_sections(grouped):
-    data = make_grouping_problem(100, random_state=0)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X if grouped else None)
+    samples = make_grouping_problem(100, random_state=0)
+    shown = CalibrationReport.from_predictions(
+        samples.y, samples.y_proba, samples.X if grouped else None
+    )
     assert [section.title for section in shown._document().sections] == [
         "By range of scores", *["By group"] * grouped, "Recalibration maps",
         "Where the loss comes from", "Tests", "Other numbers", "Method",
@@ -196,29 +200,29 @@ def test_figures_without_a_legend_need_no_error(three_classes, comparison, drawn
 
 
 def test_of_many_classes_those_that_are_off_are_drawn():
-    data = make_tempered_simplex(1000, 8, score_temperature=1.0, random_state=0)
-    shifted = data.posterior * np.where(np.arange(8) == 5, 2.0, 1.0)
+    samples = make_tempered_simplex(1000, 8, score_temperature=1.0, random_state=0)
+    shifted = samples.posterior * np.where(np.arange(8) == 5, 2.0, 1.0)
     shifted /= shifted.sum(axis=1, keepdims=True)
-    for forecast, titles in ((data.posterior, []), (shifted, ["Class 5"])):
-        shown = CalibrationReport.from_predictions(data.y, forecast)
+    for forecast, titles in ((samples.posterior, []), (shifted, ["Class 5"])):
+        shown = CalibrationReport.from_predictions(samples.y, forecast)
         reader = Reader(shown._repr_html_())
         assert [t for t in reader.text if re.fullmatch(r"Class \d", t)] == titles
         assert len(reader.all("svg")) == 1 + (shown.recalibrated is not None) + len(titles)
 
 
 def test_page_is_reproducible():
-    data = make_tempered_simplex(100, 2, random_state=0)
+    samples = make_tempered_simplex(100, 2, random_state=0)
     compare = ComparisonReport.from_predictions
-    models = {"one": data.y_proba, "two": data.posterior}
-    pages = [compare(data.y, models, random_state=seed)._repr_html_() for seed in (0, 0, 1)]
+    models = {"one": samples.y_proba, "two": samples.posterior}
+    pages = [compare(samples.y, models, random_state=seed)._repr_html_() for seed in (0, 0, 1)]
     assert pages[0] == pages[1] != pages[2]
 
 
 def test_names_are_text_and_no_markup():
-    data = make_grouping_problem(1500, random_state=0)
-    frame = pd.DataFrame(data.X, columns=[EVIL, f"{EVIL} too"])
+    samples = make_grouping_problem(1500, random_state=0)
+    frame = pd.DataFrame(samples.X, columns=[EVIL, f"{EVIL} too"])
     labels = np.array(["a" + EVIL, "b" + EVIL])
-    shown = CalibrationReport.from_predictions(labels[data.y], data.y_proba, frame, name=EVIL)
+    shown = CalibrationReport.from_predictions(labels[samples.y], samples.y_proba, frame, name=EVIL)
     page = shown._repr_html_()
     reader = Reader(page)
     assert "script" not in {tag for tag, _ in reader.tags} and "<script" not in page
@@ -260,13 +264,13 @@ def test_edges():
     ],
 )
 def test_classes_of_any_type_are_json(labels, expected, whole):
-    kept = np.empty(2, dtype=object) if isinstance(labels, list) else np.asarray(labels)
-    kept[:] = labels
-    found = as_json(list(kept))
-    assert found == json.loads(json.dumps(found)) == expected
-    assert list(map(type, found)) == list(map(type, expected))
+    classes = np.empty(2, dtype=object) if isinstance(labels, list) else np.asarray(labels)
+    classes[:] = labels
+    names = as_json(list(classes))
+    assert names == json.loads(json.dumps(names)) == expected
+    assert list(map(type, names)) == list(map(type, expected))
     if whole:  # a report takes longer
         y, proba = np.tile([0, 1, 1, 0], 5), np.tile([0.2, 0.6, 0.7, 0.4], 5)
-        found = CalibrationReport.from_predictions(kept[y], proba, labels=kept).to_dict()
-        assert json.loads(json.dumps(found, allow_nan=False)) == found
-        assert found["classes"] == expected and found["event"] == str(expected[1])
+        content = CalibrationReport.from_predictions(classes[y], proba, labels=classes).to_dict()
+        assert json.loads(json.dumps(content, allow_nan=False)) == content
+        assert content["classes"] == expected and content["event"] == str(expected[1])

@@ -46,12 +46,12 @@ def documentation():
 
 def test_no_forbidden_word_in_messages_and_in_the_documentation():
     told = [(f"{p.relative_to(ROOT)}:{line}", t) for p in SOURCES for line, t in messages(p)]
-    found = {
+    faults = {
         f"{place}: {words}"
         for place, text in [*told, *documentation()]
         for words in forbidden_words(text or "")
     }
-    assert not found, "\n" + "\n".join(sorted(found))
+    assert not faults, "\n" + "\n".join(sorted(faults))
 
 
 FORBIDDEN = [

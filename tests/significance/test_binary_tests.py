@@ -49,13 +49,15 @@ def test_hosmer_lemeshow_does_not_depend_on_the_scale_of_weights():
     """Squares of small weights times small variances were 0, and their bins did not count."""
     p = np.r_[np.full(9, 1e-120), np.linspace(0.1, 0.9, 27)]
     y = np.r_[np.zeros(9), np.tile([0, 1, 1], 9)]
-    one, *others = (
+    plain, *scaled_tests = (
         skcalib.hosmer_lemeshow_test(y, p, sample_weight=np.full(36, w), n_bins=4, n_resamples=0)
         for w in (1.0, 3e-30, 3e-60, 1e-160)
     )
-    for other in others:
-        assert other.method == one.method and "4 degrees of freedom" in one.method
-        assert (other.pvalue, other.estimate) == pytest.approx((one.pvalue, one.estimate), rel=1e-9)
+    for scaled in scaled_tests:
+        assert scaled.method == plain.method and "4 degrees of freedom" in plain.method
+        assert (scaled.pvalue, scaled.estimate) == pytest.approx(
+            (plain.pvalue, plain.estimate), rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("ddof", [0, 2, 9])
@@ -88,9 +90,9 @@ def test_cumulative_by_hand():
         (skcalib.significance.cumulative_test, np.abs(curve).max(), binary.brownian_maximum_sf),
         (kuiper, np.ptp(curve), binary.brownian_range_sf),
     ):
-        found = test(y, p, n_resamples=0)
-        assert (found.estimate, found.statistic) == pytest.approx((size, size / sigma))
-        assert found.pvalue == pytest.approx(law(found.statistic))
+        result = test(y, p, n_resamples=0)
+        assert (result.estimate, result.statistic) == pytest.approx((size, size / sigma))
+        assert result.pvalue == pytest.approx(law(result.statistic))
 
 
 def test_laws_of_brownian_motion():
@@ -127,20 +129,20 @@ def test_pvalues_of_other_packages():
     """MAPIE 1.6 (one-sided, and with noise of 1e-8), and S:z, S:p of val.prob in rms 6.5-0."""
     y, p = forty()
     one_sided = {"alternative": "greater", **ASYMPTOTIC}
-    found = skcalib.spiegelhalter_test(y, p, **ASYMPTOTIC)
-    assert found.statistic == pytest.approx(-0.6352924291152, rel=1e-11)
-    assert found.pvalue == pytest.approx(0.5252377104077, rel=1e-11)
-    assert found.estimate == pytest.approx(np.mean((y - p) ** 2) - np.mean(p * (1 - p)))
-    assert found.method == "Spiegelhalter (asymptotic)"
-    found = skcalib.spiegelhalter_test(y, p, **one_sided).pvalue
-    assert found == pytest.approx(0.737381144796174, rel=1e-11)
+    result = skcalib.spiegelhalter_test(y, p, **ASYMPTOTIC)
+    assert result.statistic == pytest.approx(-0.6352924291152, rel=1e-11)
+    assert result.pvalue == pytest.approx(0.5252377104077, rel=1e-11)
+    assert result.estimate == pytest.approx(np.mean((y - p) ** 2) - np.mean(p * (1 - p)))
+    assert result.method == "Spiegelhalter (asymptotic)"
+    pvalue_greater = skcalib.spiegelhalter_test(y, p, **one_sided).pvalue
+    assert pvalue_greater == pytest.approx(0.737381144796174, rel=1e-11)
     for test, pvalue in (
         (skcalib.significance.cumulative_test, 0.6377291711715),
         (kuiper, 0.6932049497373756),
     ):
         assert test(y, p, **ASYMPTOTIC).pvalue == pytest.approx(pvalue, rel=1e-7)
-    example = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
-    assert round(skcalib.spiegelhalter_test(*example, **one_sided).pvalue, 4) == 0.8486
+    y, p = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
+    assert round(skcalib.spiegelhalter_test(y, p, **one_sided).pvalue, 4) == 0.8486
 
 
 @pytest.mark.parametrize("temper", [0.8, 1.4])
@@ -237,8 +239,8 @@ POWER = {
 def test_power(distort, expected):
     """1,000 data sets of uniform forecasts: the standard error of a power is at most .016."""
     rng = np.random.default_rng(9)
-    found = mean_rejections(lambda: (rng, rng.random(1000)), 25, 40, distort)
-    assert found == pytest.approx(dict(zip(TESTS, expected, strict=True)), abs=0.06)
+    powers = mean_rejections(lambda: (rng, rng.random(1000)), 25, 40, distort)
+    assert powers == pytest.approx(dict(zip(TESTS, expected, strict=True)), abs=0.06)
 
 
 @every_test
@@ -263,11 +265,13 @@ def test_an_impossible_label_refutes(test, p, reason):
     """Among 2,000 labels that fit the forecasts; a sketch as well."""
     y, forecast = draw(2000)
     y, forecast = np.append(y, int(p == 0)), np.append(forecast, p)
-    for data in ((y, forecast), (skcalib.ForecastSketch([0, 1]).fit(y, forecast),)):
-        found = test(*data)
-        assert (found.statistic, found.pvalue) == (np.inf, 0)
-        assert f"refuted by {reason}" in found.method
-    assert skcalib.significance.combine_tests([found, test(*draw(50))], method="fisher").pvalue == 0
+    for samples in ((y, forecast), (skcalib.ForecastSketch([0, 1]).fit(y, forecast),)):
+        refuted = test(*samples)
+        assert (refuted.statistic, refuted.pvalue) == (np.inf, 0)
+        assert f"refuted by {reason}" in refuted.method
+    assert (
+        skcalib.significance.combine_tests([refuted, test(*draw(50))], method="fisher").pvalue == 0
+    )
     if test is skcalib.spiegelhalter_test:
         assert skcalib.errors.corp_test(y, forecast, n_resamples=9).pvalue == 0
         exact = {"metric": skcalib.ks_calibration_error, "n_resamples": 9}
@@ -278,9 +282,9 @@ def test_an_impossible_label_refutes(test, p, reason):
 def test_labels_are_drawn_for_sketches(test):
     p = np.random.default_rng(3).choice([0.01, 0.02, 0.05], 300)
     y = (np.random.default_rng(4).random(300) < p).astype(int)
-    found = test(skcalib.ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
-    assert found.method.endswith(f"{DRAWN})")
-    assert found.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
+    sketched = test(skcalib.ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
+    assert sketched.method.endswith(f"{DRAWN})")
+    assert sketched.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
 
 
 @every_test
@@ -292,8 +296,8 @@ def test_swapped_classes_and_whole_weights(test):
     if (
         test is not skcalib.significance.cumulative_test
     ):  # which has another maximum from the other end
-        same, other = test(y, p, **options), test(1 - y, 1 - p, **options)
-        assert same.pvalue == pytest.approx(other.pvalue, rel=1e-9)
+        same, swapped = test(y, p, **options), test(1 - y, 1 - p, **options)
+        assert same.pvalue == pytest.approx(swapped.pvalue, rel=1e-9)
     weight = np.random.default_rng(1).integers(0, 3, 300)
     weighted = test(y, p, sample_weight=weight.astype(float), **options)
     repeated = test(np.repeat(y, weight), np.repeat(p, weight), **options)

@@ -16,8 +16,8 @@ from skcalib.significance.logistic import JointRatio
 
 BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
 LOGISTIC = [
-    partial(s.significance.logistic_calibration_test, hypothesis=one)
-    for one in ("joint", "intercept", "slope")
+    partial(s.significance.logistic_calibration_test, hypothesis=hypothesis)
+    for hypothesis in ("joint", "intercept", "slope")
 ]
 #: Functions of labels, forecasts and two groups.
 OF_GROUPS = (s.compare_windows, s.grouping.calibration_curve_equality_test, s.calibration_by_group)
@@ -27,10 +27,10 @@ clustered = partial(clusters_of, size=10)
 @pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test, *LOGISTIC, *OF_GROUPS])
 def test_clusters_of_one_sample_and_equal_weights_change_nothing(test):
     y, proba, _ = clustered(20, 0)
-    data = (y, proba, np.arange(len(y)) % 2) if test in OF_GROUPS else (y, proba)
-    plain = test(*data)
-    assert test(*data, groups=np.arange(len(y))[::-1]) == plain
-    assert str(test(*data, sample_weight=np.full(len(y), 4.0))) == str(plain)
+    samples = (y, proba, np.arange(len(y)) % 2) if test in OF_GROUPS else (y, proba)
+    plain = test(*samples)
+    assert test(*samples, groups=np.arange(len(y))[::-1]) == plain
+    assert str(test(*samples, sample_weight=np.full(len(y), 4.0))) == str(plain)
 
 
 @pytest.mark.parametrize("test", BINARY)
@@ -38,12 +38,12 @@ def test_clusters_of_one_sample_and_equal_weights_change_nothing(test):
 def test_p_values_are_valid_where_those_of_independent_samples_are_not(test, n_resamples):
     """60 calibrated data sets; .05 rejects at most 7 of them but with probability .01."""
     known_law = test is s.spiegelhalter_test  # a sum, which a shift of a cluster changes little
-    given = {"n_resamples": n_resamples or (None if known_law else 99)}
+    options = {"n_resamples": n_resamples or (None if known_law else 99)}
     plain = robust = 0
     for seed in range(60):
         y, proba, cluster = clustered(40, seed)
         plain += test(y, proba).rejects()
-        robust += test(y, proba, groups=cluster, **given).rejects()
+        robust += test(y, proba, groups=cluster, **options).rejects()
     y, proba, cluster = clustered(100, 0, temper=2.5)  # too extreme, and too low
     assert test(y, expit(logit(proba) - 0.8), groups=cluster).rejects()
     assert plain > robust and robust <= 7
@@ -56,10 +56,10 @@ def test_spiegelhalter_by_hand():
     p = np.array([0.2, 0.2, 0.4, 0.4, 0.3, 0.3, 0.6, 0.6])
     cluster = np.repeat([0, 1, 2, 3], 2)
     with pytest.warns(UserWarning, match="groups has only 4 clusters"):
-        found = s.spiegelhalter_test(y, p, groups=cluster)
+        result = s.spiegelhalter_test(y, p, groups=cluster)
     sums = ((y - p) * (1 - 2 * p)).reshape(4, 2).sum(axis=1)
-    assert found.statistic == pytest.approx(sums.sum() / np.sqrt(np.sum(sums**2)))
-    assert found.estimate == pytest.approx(sums.sum() / 8)
+    assert result.statistic == pytest.approx(sums.sum() / np.sqrt(np.sum(sums**2)))
+    assert result.estimate == pytest.approx(sums.sum() / 8)
 
 
 @pytest.mark.parametrize("test", BINARY[1:])
@@ -78,9 +78,9 @@ def test_signs_are_drawn_by_cluster(test):
 def test_impossible_labels_are_impossible_in_any_cluster():
     y, proba, cluster = clustered(20, 4)
     proba[0], y[0] = 0.0, 1
-    found = s.hosmer_lemeshow_test(y, proba, groups=cluster, strategy="uniform", n_bins=2000)
-    assert np.isinf(found.statistic) and found.pvalue == 0
-    assert "an event where the forecast said 0" in found.method
+    refuted = s.hosmer_lemeshow_test(y, proba, groups=cluster, strategy="uniform", n_bins=2000)
+    assert np.isinf(refuted.statistic) and refuted.pvalue == 0
+    assert "an event where the forecast said 0" in refuted.method
 
 
 @pytest.mark.parametrize(("n_clusters", "most_rows"), [(15, None), (10, None), (15, 60), (10, 60)])
@@ -91,26 +91,26 @@ def test_the_function_of_clusters_is_the_sum_over_their_samples(n_clusters, most
     problem = check_problem(y, proba, groups=cluster, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, resolve_kernel(None), Canonical())
     monkeypatch.setattr(ClusterKernel, "MOST_CLUSTERS", n_clusters)
-    found = h.of_clusters(problem.cluster, most_rows)
+    function = h.of_clusters(problem.cluster, most_rows)
     rows = np.arange(len(y))
     if n_clusters < 15:
         chosen = np.random.RandomState(0).permutation(15)[:n_clusters]
         rows = np.flatnonzero(np.isin(problem.cluster, chosen))
     if most_rows:
         rows = rows[np.sort(np.random.RandomState(0).choice(len(rows), most_rows, replace=False))]
-    own = np.unique(problem.cluster[rows])
-    member = (problem.cluster[rows, None] == own).astype(float)
-    scale = len(own) / h.weight[rows].sum()
+    drawn = np.unique(problem.cluster[rows])
+    member = (problem.cluster[rows, None] == drawn).astype(float)
+    scale = len(drawn) / h.weight[rows].sum()
     expected = scale**2 * member.T @ h.take(rows).matrix() @ member
-    assert len(found) == len(own) == n_clusters
-    np.testing.assert_allclose(found.matrix(), expected, rtol=1e-9, atol=1e-12)
-    assert found.weight.mean() == pytest.approx(1)
+    assert len(function) == len(drawn) == n_clusters
+    np.testing.assert_allclose(function.matrix(), expected, rtol=1e-9, atol=1e-12)
+    assert function.weight.mean() == pytest.approx(1)
     some = np.array([2, 7, 3])
-    np.testing.assert_allclose(found.take(some).matrix(), found.matrix()[np.ix_(some, some)])
+    np.testing.assert_allclose(function.take(some).matrix(), function.matrix()[np.ix_(some, some)])
     if n_clusters == 15 and most_rows is None:
         options = {"statistic": "biased", "sample_weight": weight}
         biased = s.kernel_calibration_error(y, proba, **options)
-        assert found.total() / 15**2 == pytest.approx(biased)
+        assert function.total() / 15**2 == pytest.approx(biased)
 
 
 @pytest.mark.parametrize("method", ["spectral", "multipliers", "bootstrap", "embedding"])
@@ -119,8 +119,8 @@ def test_methods_of_the_kernel_test_agree_with_clusters(method):
     options, low = {"method": method, "n_resamples": 199}, expit(logit(proba) - 0.8)
     assert s.kernel_calibration_test(y, low, groups=cluster, **options).pvalue <= 0.02
     p = [
-        s.kernel_calibration_test(*data, groups=groups, **options).pvalue
-        for *data, groups in (clustered(60, seed) for seed in range(8))
+        s.kernel_calibration_test(y, proba, groups=cluster, **options).pvalue
+        for y, proba, cluster in (clustered(60, seed) for seed in range(8))
     ]
     assert min(p) > 0.005 and np.median(p) > 0.1
 
@@ -150,26 +150,28 @@ def test_improvement_by_hand():
     before, cluster = np.full(480, 0.5), np.repeat(np.arange(5), 96)
     y[cluster == 0] = 1 - y[cluster == 0]
     with pytest.warns(UserWarning, match="groups has only 5 clusters"):
-        found = s.calibration_improvement(y, before, after, groups=cluster, injective=True)
+        improvement = s.calibration_improvement(y, before, after, groups=cluster, injective=True)
     gain = 0.25 - (after - y) ** 2
     sums = (gain - gain.mean()).reshape(5, 96).sum(axis=1)
-    assert found.estimate == pytest.approx(gain.mean())
-    assert found.standard_error == pytest.approx(np.sqrt(np.sum(sums**2) * 5 / 4) / 480)
-    assert found.high - found.estimate == pytest.approx(2.776445 * found.standard_error)
+    assert improvement.estimate == pytest.approx(gain.mean())
+    assert improvement.standard_error == pytest.approx(np.sqrt(np.sum(sums**2) * 5 / 4) / 480)
+    assert improvement.high - improvement.estimate == pytest.approx(
+        2.776445 * improvement.standard_error
+    )
 
 
 def test_comparison_has_blocks_of_clusters():
     y, proba, cluster = clustered(60, 10)
-    found = s.compare_calibration(y, proba, proba**3, groups=cluster)
-    assert found.n_blocks == 60 // 7
-    assert found.high < 0
+    comparison = s.compare_calibration(y, proba, proba**3, groups=cluster)
+    assert comparison.n_blocks == 60 // 7
+    assert comparison.high < 0
     # Blocks are drawn in the order in which clusters appear first, whatever their names.
-    assert s.compare_calibration(y, proba, proba**3, groups=-cluster) == found
+    assert s.compare_calibration(y, proba, proba**3, groups=-cluster) == comparison
     first = np.unique(cluster, return_index=True)[1]
     rows = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(y)), first))
     rows = np.concatenate([first, rows])
     again = s.compare_calibration(y[rows], proba[rows], proba[rows] ** 3, groups=cluster[rows])
-    assert again.estimate == pytest.approx(found.estimate)
+    assert again.estimate == pytest.approx(comparison.estimate)
     with pytest.raises(ValueError, match="12 clusters give 1 of 9: use smaller blocks or more cl"):
         y, proba, cluster = clustered(12, 10)
         s.compare_calibration(y, proba, proba**3, groups=cluster, block_size=9)
@@ -182,8 +184,8 @@ def test_level_of_the_comparison():
     for seed in range(200):
         y, proba, cluster = clustered(50, seed)
         odds = logit(proba)
-        found = s.compare_calibration(y, expit(odds + 0.7), expit(odds - 0.7), groups=cluster)
-        rejected += found.pvalue <= 0.05
+        comparison = s.compare_calibration(y, expit(odds + 0.7), expit(odds - 0.7), groups=cluster)
+        rejected += comparison.pvalue <= 0.05
     assert rejected <= 20
 
 
@@ -193,14 +195,14 @@ def test_intercept_and_slope_of_repeated_samples():
     rows = np.repeat(np.arange(len(y)), 4)
     few = s.calibration_intercept_slope(y, proba)
     again = s.calibration_intercept_slope(y[rows], proba[rows], groups=rows)
-    for one, other in zip(vars(few).values(), vars(again).values(), strict=True):
-        assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-4)
+    for single, repeated in zip(vars(few).values(), vars(again).values(), strict=True):
+        assert (single.low, single.high) == pytest.approx((repeated.low, repeated.high), rel=1e-4)
     held = {"plain": 0, "clusters": 0}
     for seed in range(200):
         y, proba, cluster = clustered(50, seed)
         for name, groups in (("plain", None), ("clusters", cluster)):
-            found = s.calibration_intercept_slope(y, proba, groups=groups).in_the_large
-            held[name] += found.low <= 0 <= found.high
+            interval = s.calibration_intercept_slope(y, proba, groups=groups).in_the_large
+            held[name] += interval.low <= 0 <= interval.high
     assert held["plain"] < 150 and 182 <= held["clusters"] <= 199
 
 
@@ -211,10 +213,10 @@ def test_summary_has_the_intervals_of_clusters():
     assert plain.n_clusters is None
     longer = ("observed", "observed_expected_ratio", "brier", "log_loss")
     for name in (*longer, "in_the_large", "brier_skill", "auc"):
-        one, other = (getattr(found, name) for found in (plain, robust))
-        assert one.estimate == pytest.approx(other.estimate)
+        independent, of_clusters = (getattr(summary, name) for summary in (plain, robust))
+        assert independent.estimate == pytest.approx(of_clusters.estimate)
         if name in longer:
-            assert other.high - other.low > 1.1 * (one.high - one.low)
+            assert of_clusters.high - of_clusters.low > 1.1 * (independent.high - independent.low)
     error = robust.brier_calibration_error
     estimator = s.CalibrationErrorEstimator().fit(proba, y, groups=cluster)
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
@@ -222,6 +224,6 @@ def test_summary_has_the_intervals_of_clusters():
 
 def test_the_intercept_of_few_clusters_has_students_law():
     y, _, cluster = clustered(12, 0)
-    found = JointRatio(check_problem(y, np.full(len(y), 0.4), groups=cluster))
-    expected = 2 * t.sf(np.sqrt(2 / found.law[0]), found.units - 1)
-    assert found.units < 12 and found.pvalue(2.0) == pytest.approx(expected, rel=1e-6)
+    ratio = JointRatio(check_problem(y, np.full(len(y), 0.4), groups=cluster))
+    expected = 2 * t.sf(np.sqrt(2 / ratio.law[0]), ratio.units - 1)
+    assert ratio.units < 12 and ratio.pvalue(2.0) == pytest.approx(expected, rel=1e-6)

@@ -16,12 +16,13 @@ METRICS = [
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("resample", [True, False])
 def test_any_error_of_the_library(metric, resample):
-    data = make_tempered_simplex(80, 3, random_state=0)
+    simulation = make_tempered_simplex(80, 3, random_state=0)
     names = np.array(["c", "a", "b"])
-    given, options = (names[data.y], data.y_proba), {"n_resamples": 15, "random_state": 0}
+    y, proba = names[simulation.y], simulation.y_proba
+    options = {"n_resamples": 15, "random_state": 0}
     options |= {"resample_forecasts": resample, "labels": names}
-    test = skcalib.significance.consistency_test(*given, metric=metric, **options)
-    assert test.estimate == metric(*given, labels=names)
+    test = skcalib.significance.consistency_test(y, proba, metric=metric, **options)
+    assert test.estimate == metric(y, proba, labels=names)
     stages = 1 + 15 * 2.0 ** np.arange(4)  # more draws while none is as large
     multiples = test.pvalue * stages
     assert np.isclose(multiples, multiples.round(), rtol=0, atol=1e-9).any()
@@ -74,10 +75,10 @@ def test_resampled_forecasts_reject_calibrated_ones():
     """W19: nearly always, for bins of the simplex; with the forecasts kept, at the level."""
     rejected = {True: 0, False: 0}
     for seed in range(30):
-        data = make_widmann(250, model="M1", random_state=seed)
+        samples = make_widmann(250, model="M1", random_state=seed)
         for resample in rejected:
             test = skcalib.significance.consistency_test(
-                data.y, data.y_proba, metric=skcalib.errors.simplex_calibration_error,
+                samples.y, samples.y_proba, metric=skcalib.errors.simplex_calibration_error,
                 bins="uniform", labels=range(10), n_resamples=39, resample_forecasts=resample,
                 random_state=seed,
             )  # fmt: skip
@@ -87,17 +88,17 @@ def test_resampled_forecasts_reject_calibrated_ones():
 
 
 def test_comparison_is_antisymmetric_and_uses_all_blocks():
-    data = make_tempered_simplex(900, 3, random_state=0)
-    one = skcalib.compare_calibration(data.y, data.posterior, data.y_proba)
-    two = skcalib.compare_calibration(data.y, data.y_proba, data.posterior)
-    assert one.estimate == pytest.approx(-two.estimate)
-    assert (one.low, one.high) == pytest.approx((-two.high, -two.low))
-    assert one.pvalue == pytest.approx(two.pvalue)
-    assert one.n_blocks == 30 and one.errors == pytest.approx(two.errors[::-1])
-    assert one.estimate == pytest.approx(one.errors[0] - one.errors[1])
-    assert one.estimate < 0 and "first model is better" in str(one)
-    assert "second model is better" in str(two)
-    same = skcalib.compare_calibration(data.y, data.y_proba, data.y_proba)
+    samples = make_tempered_simplex(900, 3, random_state=0)
+    comparison = skcalib.compare_calibration(samples.y, samples.posterior, samples.y_proba)
+    swapped = skcalib.compare_calibration(samples.y, samples.y_proba, samples.posterior)
+    assert comparison.estimate == pytest.approx(-swapped.estimate)
+    assert (comparison.low, comparison.high) == pytest.approx((-swapped.high, -swapped.low))
+    assert comparison.pvalue == pytest.approx(swapped.pvalue)
+    assert comparison.n_blocks == 30 and comparison.errors == pytest.approx(swapped.errors[::-1])
+    assert comparison.estimate == pytest.approx(comparison.errors[0] - comparison.errors[1])
+    assert comparison.estimate < 0 and "first model is better" in str(comparison)
+    assert "second model is better" in str(swapped)
+    same = skcalib.compare_calibration(samples.y, samples.y_proba, samples.y_proba)
     assert (same.estimate, same.pvalue, same.low, same.high) == (0, 1, 0, 0)
     assert "No significant difference" in str(same)
 
@@ -107,13 +108,15 @@ def test_level_and_power_of_the_comparison(notion):
     """Equal models are told apart in 5 % of 200 data sets; a calibrated one from M2 always."""
     rejected = 0
     for seed in range(200):
-        data = make_tempered_simplex(200, 3, random_state=seed)
+        samples = make_tempered_simplex(200, 3, random_state=seed)
         # Two models that are equally wrong: each knows half of the classes' temperatures.
         rng = np.random.default_rng(seed)
         swap = rng.random(200) < 0.5
-        one = np.where(swap[:, None], data.y_proba, data.posterior)
-        two = np.where(swap[:, None], data.posterior, data.y_proba)
-        rejected += skcalib.compare_calibration(data.y, one, two, notion=notion).pvalue <= 0.05
+        first = np.where(swap[:, None], samples.y_proba, samples.posterior)
+        second = np.where(swap[:, None], samples.posterior, samples.y_proba)
+        rejected += (
+            skcalib.compare_calibration(samples.y, first, second, notion=notion).pvalue <= 0.05
+        )
     assert rejected <= 10 + 3 * np.sqrt(200 * 0.05 * 0.95)
     wrong = make_widmann(500, model="M2", random_state=0)
     right = wrong.posterior

@@ -70,16 +70,16 @@ def exact_levels(n_draws, most, levels):
 def test_the_level_is_exact(n_draws, most):
     """At every level; and for few draws nothing is lost at the levels that they have."""
     levels = np.sort(np.append(np.linspace(0.001, 1, 200), 1 / (1 + np.arange(1, most + 1))))
-    found = exact_levels(n_draws, most, levels)
-    assert (found <= levels + 1e-9).all() and found[-1] == pytest.approx(1)
+    sizes = exact_levels(n_draws, most, levels)
+    assert (sizes <= levels + 1e-9).all() and sizes[-1] == pytest.approx(1)
     smallest = exact_levels(n_draws, most, np.array([1 / (1 + most)]))
     assert smallest == pytest.approx(1 / (1 + most), rel=1e-6)
     rng, n_tests = np.random.default_rng(0), 2000
     drawn = [
-        drawn_pvalue(uniform(rng, []), one, n_draws, size=1, most=most)[0]
-        for one in rng.random(n_tests)
+        drawn_pvalue(uniform(rng, []), exact, n_draws, size=1, most=most)[0]
+        for exact in rng.random(n_tests)
     ]
-    for level, chance in zip(levels[::20], found[::20], strict=True):
+    for level, chance in zip(levels[::20], sizes[::20], strict=True):
         error = np.sqrt(chance * (1 - chance) / n_tests)
         assert abs(np.mean(np.array(drawn) <= level) - chance) <= 4 * error + 1e-12
 
@@ -113,16 +113,16 @@ def test_tiny_pvalues_are_those_of_all_labels(test):
         return abs(test(y, p, n_resamples=0).statistic)
 
     labels, values, chances = of_all_labels(statistic, p)
-    tails = np.array([chances[values >= one * (1 - 1e-9)].sum() for one in values])
+    tails = np.array([chances[values >= value * (1 - 1e-9)].sum() for value in values])
     for wanted in (1e-4, 1e-3):
         here = int(np.argmin(np.abs(np.log(tails / wanted))))
         exact = float(tails[here])
         assert wanted / 3 < exact < 3 * wanted
-        found = [test(labels[here], p, random_state=seed).pvalue for seed in range(3)]
-        assert min(found) > 1e-5 * (1 - 1e-4)
+        pvalues = [test(labels[here], p, random_state=seed).pvalue for seed in range(3)]
+        assert min(pvalues) > 1e-5 * (1 - 1e-4)
         # p-values of one or two draws that are as large: within a factor, and below the first floor
-        assert exact / 12 < np.exp(np.mean(np.log(found))) < 6 * exact
-        assert wanted > 5e-4 or min(found) < 1 / 1000
+        assert exact / 12 < np.exp(np.mean(np.log(pvalues))) < 6 * exact
+        assert wanted > 5e-4 or min(pvalues) < 1 / 1000
 
 
 GROUPS = np.repeat(np.arange(30), 2)
@@ -155,10 +155,10 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_every_pvalue_of_draws_falls_below_its_first_floor(name):
     y, p = few_labels()
-    found = CALLS[name](y, p)
+    test = CALLS[name](y, p)
     floor = 1 / 100 if name.startswith(("consistency", "corp")) else 1 / 1000
-    assert 1e-5 * (1 - 1e-4) < found.pvalue < floor / 2
-    assert CALLS[name](y, p).pvalue == found.pvalue
+    assert 1e-5 * (1 - 1e-4) < test.pvalue < floor / 2
+    assert CALLS[name](y, p).pvalue == test.pvalue
 
 
 def test_permutations_and_signs_of_regions():
@@ -170,26 +170,24 @@ def test_permutations_and_signs_of_regions():
     options = {"method": "partition", "partitioner": "stump", "n_bins": 4, "random_state": 0}
     for groups in (None, np.arange(400) // 2):
         estimator = GroupingLossEstimator(n_permutations=49, **options)
-        more = {} if groups is None else {"groups": groups}
-        found = estimator.fit(x[:, None].astype(float), y, y_proba=p, **more).pvalue_
-        assert 0 < found < 1 / 200
+        clusters = {} if groups is None else {"groups": groups}
+        pvalue = estimator.fit(x[:, None].astype(float), y, y_proba=p, **clusters).pvalue_
+        assert 0 < pvalue < 1 / 200
 
 
 def test_pvalues_of_many_groups_can_be_corrected():
     """The p-value of one of 300 groups, of twenty labels each, is small enough for Bonferroni."""
     y, p = few_labels(20, seed=3)
-    found = s.significance.cumulative_test(
-        np.append(y, [1, 1, 1]), np.append(p, [0.01, 0.01, 0.02])
-    )
-    assert "labels drawn" in found.method and found.statistic > 5
-    assert 300 * found.pvalue < 0.05
+    test = s.significance.cumulative_test(np.append(y, [1, 1, 1]), np.append(p, [0.01, 0.01, 0.02]))
+    assert "labels drawn" in test.method and test.statistic > 5
+    assert 300 * test.pvalue < 0.05
 
 
 def test_the_draws_of_a_gaussian_kernel_test():
     rng = np.random.default_rng(0)
     mean, variance = rng.normal(size=60), np.full(60, 0.2)
     outcome = mean + 0.5 + 0.45 * rng.normal(size=60)
-    found = kernel_calibration_test_gaussian(
+    test = kernel_calibration_test_gaussian(
         outcome, mean, variance, method="multipliers", n_resamples=99, random_state=0
     )
-    assert found.pvalue < 1 / 300
+    assert test.pvalue < 1 / 300

@@ -34,7 +34,7 @@ def record(pvalue=0.5, e=None, *, method="a test", estimate=0.0):
 def test_one_direction_by_quadrature(ones):
     """Forecasts of 1/2 and a wide kernel: the bets are a shift of the log odds, t sqrt(2)."""
     y, p, wide = np.repeat([1, 0], [ones, 10 - ones]), np.full(10, 0.5), LaplacianKernel(1e6)
-    found = [calibration_e_value(y, p, kernel=wide, random_state=k).e_value for k in range(40)]
+    e_values = [calibration_e_value(y, p, kernel=wide, random_state=k).e_value for k in range(40)]
 
     def wealth(t):
         x = t / np.sqrt(2)
@@ -43,13 +43,13 @@ def test_one_direction_by_quadrature(ones):
     # the information about t is 1/2 for each sample
     sizes = [np.sqrt(variance / 5) for variance in (4, 30)]
     expected = np.mean([norm(scale=sd).expect(wealth, lb=-8 * sd, ub=8 * sd) for sd in sizes])
-    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(40) + 1e-12
-    assert np.std(found) < 0.1 * expected
+    assert abs(np.mean(e_values) - expected) < 4 * np.std(e_values) / np.sqrt(40) + 1e-12
+    assert np.std(e_values) < 0.1 * expected
 
 
 def test_a_kernel_that_is_zero_leaves_bets_on_the_slope_by_quadrature():
     p, y, zero = np.full((10, 2), [0.51, 0.49]), np.zeros(10, int), 0 * LaplacianKernel()
-    found = [e_value(y, p, kernel=zero, random_state=k).e_value for k in range(40)]
+    e_values = [e_value(y, p, kernel=zero, random_state=k).e_value for k in range(40)]
     logs = np.log(p) - np.sum(p * np.log(p), axis=1, keepdims=True)
     unit = np.sum(p * logs**2)
 
@@ -59,7 +59,7 @@ def test_a_kernel_that_is_zero_leaves_bets_on_the_slope_by_quadrature():
 
     sizes = [np.sqrt(min(variance, 1000 * unit) / unit) for variance in (4, 30)]
     expected = np.mean([norm(scale=sd).expect(wealth, lb=-8 * sd, ub=8 * sd) for sd in sizes])
-    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(40) < 0.02 * expected
+    assert abs(np.mean(e_values) - expected) < 4 * np.std(e_values) / np.sqrt(40) < 0.02 * expected
 
 
 TINY = {
@@ -88,10 +88,10 @@ def test_the_expectation_over_all_labels_is_one(case):
     weight = np.linspace(0.2, 1, len(p))
     for notion, seed in zip(notions * 2, (0, 1, 2, 3), strict=False):
         options = {"notion": notion, "random_state": seed}
-        chance, found = over_all_labels(p, lambda y, o=options: e_value(y, p, **o).e_value)
-        assert chance @ found == pytest.approx(1, abs=1e-9)
-        assert chance @ np.outer(found, found) @ chance == pytest.approx(1, abs=1e-9)
-        assert found.std() > 0.1
+        chance, e_values = over_all_labels(p, lambda y, o=options: e_value(y, p, **o).e_value)
+        assert chance @ e_values == pytest.approx(1, abs=1e-9)
+        assert chance @ np.outer(e_values, e_values) @ chance == pytest.approx(1, abs=1e-9)
+        assert e_values.std() > 0.1
     _, weighted = over_all_labels(p, lambda y: e_value(y, p, sample_weight=weight).e_value)
     assert 0.2 < chance @ weighted < 1
 
@@ -113,9 +113,9 @@ def test_classwise_is_the_average():
     y, p = several(200, np.random.default_rng(1), power=0.6)
     options = {"labels": [False, True], "random_state": np.random.RandomState(0)}
     single = [calibration_e_value(y == k, p[:, k], **options).e_value for k in range(3)]
-    found = calibration_e_value(y, p, notion="classwise", random_state=0).e_value
+    average = calibration_e_value(y, p, notion="classwise", random_state=0).e_value
     multilabel = calibration_e_value(np.eye(3, dtype=int)[y], p, notion=Multilabel()).e_value
-    assert [np.mean(single), multilabel] == pytest.approx([found] * 2, rel=0.5)  # other draws
+    assert [np.mean(single), multilabel] == pytest.approx([average] * 2, rel=0.5)  # other draws
 
 
 def test_labels_of_probability_zero_or_one():
@@ -134,8 +134,10 @@ def test_seeds_and_scales_of_kernels_decide_little():
     p = p.round(2) + 0.01
     p /= p.sum(axis=1, keepdims=True)
     weighted = {"sample_weight": np.random.default_rng(1).uniform(0, 1, 1500)}
-    first, other = (calibration_e_value(y, p, random_state=k, **weighted).statistic for k in (0, 1))
-    assert 0 < abs(other - first) < 0.3
+    first, second = (
+        calibration_e_value(y, p, random_state=k, **weighted).statistic for k in (0, 1)
+    )
+    assert 0 < abs(second - first) < 0.3
     y, p = several(300, np.random.default_rng(0), power=0.6)
     plain = calibration_e_value(y, p, kernel=LaplacianKernel(0.3)).statistic
     for same in (7 * LaplacianKernel(0.3), MatrixKernel(LaplacianKernel(0.3), np.eye(3))):
@@ -145,11 +147,11 @@ def test_seeds_and_scales_of_kernels_decide_little():
     p = np.random.default_rng(0).dirichlet([2, 2, 2], 400)
     bumps = p * np.exp(np.sign(np.sin(28 * p[:, :1])) * [1, -1, 0])
     y = labels_from(bumps / bumps.sum(axis=1, keepdims=True), np.random.default_rng(0))
-    found = [
+    statistics = [
         calibration_e_value(y, p, kernel=kernel).statistic
         for kernel in (LaplacianKernel(0.1), MatrixKernel(LaplacianKernel(0.1), np.eye(3)))
     ]
-    assert found == pytest.approx(found[:1] * 2) and found[0] > 4
+    assert statistics == pytest.approx(statistics[:1] * 2) and statistics[0] > 4
 
 
 def test_many_classes_and_many_samples():
@@ -170,9 +172,9 @@ def test_many_classes_and_many_samples():
 def test_calibrated_forecasts(simulate, options):
     """A mean of at most 1 and P(e >= 20) at most .05, up to three standard errors."""
     sets = [simulate(60, np.random.default_rng([11, k])) for k in range(40)]
-    found = np.array([e_value(y, p, **options).e_value for y, p in sets])
-    assert found.mean() <= 1 + 3 * found.std() / np.sqrt(40)
-    assert np.mean(found >= 20) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
+    e_values = np.array([e_value(y, p, **options).e_value for y, p in sets])
+    assert e_values.mean() <= 1 + 3 * e_values.std() / np.sqrt(40)
+    assert np.mean(e_values >= 20) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
 
 
 @pytest.mark.slow
@@ -187,7 +189,7 @@ def test_the_power_against_the_kernel_test(error, by_e, by_kernel):
     """30 sets of 800; shares of 200 sets."""
     sets = [binary(800, np.random.default_rng([13, k]), **error) for k in range(30)]
     for test, (power, reach) in ((calibration_e_value, by_e), (kernel_calibration_test, by_kernel)):
-        assert np.mean([test(*one).rejects() for one in sets]) == pytest.approx(power, abs=reach)
+        assert np.mean([test(y, p).rejects() for y, p in sets]) == pytest.approx(power, abs=reach)
 
 
 def test_combinations_by_hand():
@@ -225,9 +227,9 @@ def test_an_e_value_from_a_pvalue(pvalue):
 def test_kinds_and_notions_may_differ_and_extreme_tests():
     """An e-value has the p-value min(1, 1 / e), and a p-value becomes an e-value."""
     tests = [record(1 / 9, 9.0, method="kernel bets, canonical"), record(0.001, method="Brier")]
-    own = combine_tests(tests[1:], method="calibrated").e_value
+    converted = combine_tests(tests[1:], method="calibrated").e_value
     together = combine_tests(tests, method="calibrated")
-    assert together.e_value == pytest.approx(9 * own) and np.isnan(together.estimate)
+    assert together.e_value == pytest.approx(9 * converted) and np.isnan(together.estimate)
     assert together.method.endswith("1 of them from p-values: Brier and kernel bets, canonical")
     fisher = combine_tests(tests, method="fisher")
     assert fisher.statistic == pytest.approx(-2 * np.log(0.001 / 9))
@@ -261,8 +263,8 @@ def test_the_level_of_combinations():
     drawn = np.random.default_rng(0).random((3000, 4))
     rejected = {}
     for method in ("fisher", "calibrated"):
-        found = [combine_tests(map(record, row), method=method) for row in drawn]
-        rejected[method] = np.mean([test.rejects() for test in found])
+        combined = [combine_tests(map(record, row), method=method) for row in drawn]
+        rejected[method] = np.mean([test.rejects() for test in combined])
     assert abs(rejected["fisher"] - 0.05) < 0.012 and rejected["calibrated"] < 0.02
 
 

@@ -13,21 +13,19 @@ import skcalib
 from skcalib.data.notions import NOTIONS, Canonical, Classwise
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_widmann
-from skcalib.errors import kernel as _errors
-from skcalib.errors.kernel import Embedding, ResidualKernel
+from skcalib.errors.kernel import Embedding, ResidualKernel, block_estimates, random_blocks
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.significance import kernel as _null_laws
 from skcalib.significance.kernel import METHODS
 from skcalib.stats.squared_norm import chi_square_mixture_sf
 
 ALL = [(statistic, method) for statistic in METHODS for method in METHODS[statistic]]
 
 
-def run(data, statistic="unbiased", **arguments):
+def run(samples, statistic="unbiased", **arguments):
     """The test, with blocks of ten for the statistic that needs them."""
     size = 10 if statistic == "block" else None
     arguments = {"random_state": 0, "block_size": size, **arguments}
-    return skcalib.kernel_calibration_test(*data, statistic=statistic, **arguments)
+    return skcalib.kernel_calibration_test(*samples, statistic=statistic, **arguments)
 
 
 def calibrated(n_samples, n_classes, seed):
@@ -40,9 +38,9 @@ def calibrated(n_samples, n_classes, seed):
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Random blocks from 101 samples on, of at least 20 samples."""
-    monkeypatch.setattr(_errors, "MANY", 100)
-    monkeypatch.setattr(_null_laws, "MANY", 100)
-    monkeypatch.setattr(_errors, "_FEWEST", 20)
+    monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
+    monkeypatch.setattr("skcalib.significance.kernel.MANY", 100)
+    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
 
 
 def test_level_and_power_of_random_blocks(few_are_many):
@@ -82,19 +80,19 @@ def test_random_blocks_of_the_real_size():
 
 @pytest.mark.parametrize("method", ["multipliers", "bootstrap", "embedding"])
 def test_methods_that_need_all_pairs_take_them(method, few_are_many):
-    data = calibrated(150, 3, 0)
-    named = run(data, method=method, n_resamples=49)
-    assert run(data, "auto", method=method, n_resamples=49) == named
+    samples = calibrated(150, 3, 0)
+    named = run(samples, method=method, n_resamples=49)
+    assert run(samples, "auto", method=method, n_resamples=49) == named
 
 
 def test_bound_of_random_blocks_counts_independent_pairs(few_are_many):
     """Lemma 2 of W19 with 2 blocks of 30 independent pairs in place of floor(n / 2), and B = 2."""
     y, proba = calibrated(122, 2, 0)
     wrong = proba[:, ::-1]
-    found = skcalib.significance.distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
+    test = skcalib.significance.distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
     n_pairs = 2 * (61 // 2)
-    assert "2 random blocks of 61 samples" in found.method and found.estimate > 0
-    assert found.pvalue == pytest.approx(np.exp(-n_pairs * found.estimate**2 / 8), rel=1e-9)
+    assert "2 random blocks of 61 samples" in test.method and test.estimate > 0
+    assert test.pvalue == pytest.approx(np.exp(-n_pairs * test.estimate**2 / 8), rel=1e-9)
 
 
 def test_large_clusters_take_part_of_their_samples(few_are_many):
@@ -115,9 +113,9 @@ def test_large_clusters_take_part_of_their_samples(few_are_many):
 def test_copies_of_weights_are_repeated_weights(copies):
     weights = np.random.default_rng(0).normal(size=30)
     for x in (-30.0, -5.0, 0.0, 3.0, 50.0, 300.0):
-        found = chi_square_mixture_sf(x, weights, copies=copies)
+        tail = chi_square_mixture_sf(x, weights, copies=copies)
         repeated = chi_square_mixture_sf(x, np.repeat(weights, copies))
-        assert found == pytest.approx(repeated, rel=1e-9, abs=0)
+        assert tail == pytest.approx(repeated, rel=1e-9, abs=0)
 
 
 # --- the mixture of chi-square variables ----------------------------------------------------------
@@ -127,8 +125,8 @@ def test_copies_of_weights_are_repeated_weights(copies):
 def test_equal_weights_are_chi_square(freedom):
     for weights, copies in ((np.full(freedom, 2.5), 1), (np.array([2.5]), freedom)):
         for x in (0.0, 1e-200, 1e-8, 0.1, 1.0, 5.0, 50.0, 299.0, 600.0, 2000.0, 2200.0):
-            found = chi_square_mixture_sf(2.5 * x, weights, copies=copies)
-            assert found == pytest.approx(chi2.sf(x, freedom), rel=1e-10, abs=0)
+            above = chi_square_mixture_sf(2.5 * x, weights, copies=copies)
+            assert above == pytest.approx(chi2.sf(x, freedom), rel=1e-10, abs=0)
             below = chi_square_mixture_sf(-2.5 * x, -weights, copies=copies)
             assert below == pytest.approx(chi2.cdf(x, freedom), rel=1e-10, abs=1e-15)
 
@@ -139,8 +137,8 @@ def test_two_exponentials(x):
     exact = (a * np.exp(-x / (2 * a)) - b * np.exp(-x / (2 * b))) / (a - b)
     for repeated, copies in ((2, 1), (1, 2)):
         exponentials, laplace = [a, b, 0.0] * repeated, [0.5, -0.5] * repeated
-        found = chi_square_mixture_sf(x, exponentials, copies=copies)
-        assert found == pytest.approx(exact, rel=1e-10, abs=0)
+        tail = chi_square_mixture_sf(x, exponentials, copies=copies)
+        assert tail == pytest.approx(exact, rel=1e-10, abs=0)
         above, below = (chi_square_mixture_sf(sign * x, laplace, copies=copies) for sign in (1, -1))
         assert above == pytest.approx(0.5 * np.exp(-x), rel=1e-10, abs=0)
         assert below == pytest.approx(1 - 0.5 * np.exp(-x), rel=1e-10)
@@ -158,7 +156,7 @@ def test_edges_of_the_mixture():
 # --- identities -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("statistic", "method"), [one for one in ALL if one[1] != "embedding"])
+@pytest.mark.parametrize(("statistic", "method"), [pair for pair in ALL if pair[1] != "embedding"])
 @pytest.mark.parametrize("notion", ["canonical", "top_label"])
 def test_the_estimate_is_the_error_and_the_statistic_its_function(
     statistic, method, notion, multiclass
@@ -167,9 +165,12 @@ def test_the_estimate_is_the_error_and_the_statistic_its_function(
     test = run(multiclass, statistic, method=method, notion=notion, n_resamples=9)
     value, biased = (
         skcalib.kernel_calibration_error(
-            *multiclass, statistic=one, block_size=size if one == statistic else None, notion=notion
+            *multiclass,
+            statistic=estimator,
+            block_size=size if estimator == statistic else None,
+            notion=notion,
         )
-        for one in (statistic, "biased")
+        for estimator in (statistic, "biased")
     )
     assert test.estimate == pytest.approx(value, rel=1e-11)
     multiples = dict.fromkeys(("spectral", "multipliers"), (n - 1) * value)
@@ -181,9 +182,9 @@ def test_the_estimate_is_the_error_and_the_statistic_its_function(
 @pytest.mark.parametrize("notion", NOTIONS)
 @pytest.mark.parametrize("seed", range(3))
 def test_spectral_is_the_limit_of_multipliers(notion, seed):
-    data = calibrated(250, 3, seed)
-    exact = run(data, notion=notion).pvalue
-    simulated = run(data, notion=notion, method="multipliers", n_resamples=4000).pvalue
+    samples = calibrated(250, 3, seed)
+    exact = run(samples, notion=notion).pvalue
+    simulated = run(samples, notion=notion, method="multipliers", n_resamples=4000).pvalue
     assert abs(simulated - exact) < 4 * np.sqrt(exact * (1 - exact) / 4000) + 1e-3
 
 
@@ -191,7 +192,7 @@ def test_spectral_is_the_limit_of_multipliers(notion, seed):
 def test_batches_of_resamples(method, monkeypatch, multiclass):
     """In batches as at once: the draws are taken in the same order for the bootstrap."""
     whole = run(multiclass, method=method, n_resamples=500)
-    monkeypatch.setattr(_null_laws, "_ENTRIES", 150 * 7)
+    monkeypatch.setattr("skcalib.significance.kernel._ENTRIES", 150 * 7)
     batched = run(multiclass, method=method, n_resamples=500)
     assert abs(batched.pvalue - whole.pvalue) < 0.1
     if method == "bootstrap":
@@ -200,12 +201,12 @@ def test_batches_of_resamples(method, monkeypatch, multiclass):
 
 def test_the_spectrum_of_some_rows(monkeypatch):
     """Of 600 rows, 200 at random: p-values move by little, and with the seed."""
-    data = make_widmann(600, model="M1", random_state=7)
-    pair = (data.y, data.y_proba)
+    simulation = make_widmann(600, model="M1", random_state=7)
+    pair = (simulation.y, simulation.y_proba)
     whole = run(pair).pvalue
     assert 0.05 < whole < 0.95
     assert run(pair, random_state=1).pvalue == whole
-    monkeypatch.setattr(_null_laws, "_ROWS", 200)
+    monkeypatch.setattr("skcalib.significance.kernel._ROWS", 200)
     some = [run(pair, random_state=seed).pvalue for seed in range(8)]
     assert len(set(some)) == 8
     assert np.abs(np.array(some) - whole).max() < 0.1
@@ -215,9 +216,11 @@ def test_scaling_the_kernel_changes_no_pvalue(multiclass):
     for statistic, method in ALL:
         arguments = {"method": method, "n_resamples": 99}
         kernels = LaplacianKernel(0.3), 5 * LaplacianKernel(0.3)
-        one, five = (run(multiclass, statistic, kernel=k, **arguments) for k in kernels)
-        assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
-        assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
+        plain, scaled = (run(multiclass, statistic, kernel=k, **arguments) for k in kernels)
+        assert scaled.pvalue == pytest.approx(plain.pvalue, rel=1e-9)
+        assert scaled.estimate == pytest.approx(
+            (25 if method == "embedding" else 5) * plain.estimate
+        )
 
 
 def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts():
@@ -242,8 +245,9 @@ def test_embedding_at_given_locations(multiclass):
     value = skcalib.errors.unconditional_mean_embedding_error(*multiclass, **arguments)
     assert test.estimate == value
     assert test.statistic == pytest.approx(150 * value, rel=1e-12)
-    many = {"data": calibrated(200, 3, 0), "method": "embedding", **arguments}
-    assert run(**many) == run(random_state=9, **many)
+    many = calibrated(200, 3, 0)
+    drawn = [run(many, method="embedding", random_state=seed, **arguments) for seed in (0, 9)]
+    assert drawn[0] == drawn[1]
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -252,9 +256,9 @@ def test_embedding_at_given_locations(multiclass):
 @pytest.mark.parametrize("statistic", ["biased", "unbiased", "linear"])
 def test_bounds_by_their_formulas(statistic):
     kernel, n = 0.5 * LaplacianKernel(0.4), 250  # whose largest value is 1
-    data = make_widmann(n, model="M2", random_state=0)
-    pair = data.y, data.y_proba
-    test = skcalib.significance.distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
+    samples = make_widmann(n, model="M2", random_state=0)
+    y, proba, options = samples.y, samples.y_proba, {"statistic": statistic, "kernel": kernel}
+    test = skcalib.significance.distribution_free_bound(y, proba, **options)
     t = test.estimate
     if statistic == "biased":
         expected = np.exp(-0.5 * max(0, np.sqrt(n * t) - 1) ** 2)
@@ -262,7 +266,7 @@ def test_bounds_by_their_formulas(statistic):
         expected = np.exp(-(n // 2) * t**2 / 2)
     assert t > 0 and expected < 1
     assert test.pvalue == pytest.approx(expected, rel=1e-12)
-    assert run(pair, statistic, method="bound", kernel=kernel) == test
+    assert run((y, proba), method="bound", **options) == test
 
 
 def test_a_sum_of_classes_has_a_larger_bound(multiclass):
@@ -314,9 +318,9 @@ def test_only_the_canonical_test_sees_the_six_permutations():
     rng, labels = np.random.default_rng(0), [0, 1, 2]
     rejections = dict.fromkeys(NOTIONS, 0)
     for _ in range(20):
-        data = six_permutations(800, rng)[2]
+        samples = six_permutations(800, rng)[2]
         for notion in NOTIONS:
-            rejections[notion] += run(data, notion=notion, labels=labels).rejects()
+            rejections[notion] += run(samples, notion=notion, labels=labels).rejects()
     assert rejections["canonical"] == 20
     assert rejections["classwise"] <= 5 and rejections["top_label"] <= 5  # 1 expected, error 1
 
@@ -333,13 +337,13 @@ def test_only_the_canonical_test_sees_the_six_permutations():
 )
 def test_rejections_in_the_models_of_w19(options, most):
     """n = 250, ten classes, level .05; 200 data sets, standard error .015."""
-    found = {}
+    rejections = {}
     for model in ("M1", "M2", "M3"):
         draws = [make_widmann(250, model=model, random_state=seed) for seed in range(200)]
         options = {"labels": np.arange(10), **options}
         tests = [run((d.y, d.y_proba), random_state=k, **options) for k, d in enumerate(draws)]
-        found[model] = np.mean([test.rejects() for test in tests])
-    assert 0.01 <= found["M1"] <= most and found["M2"] > 0.98 and found["M3"] > 0.98
+        rejections[model] = np.mean([test.rejects() for test in tests])
+    assert 0.01 <= rejections["M1"] <= most and rejections["M2"] > 0.98 and rejections["M3"] > 0.98
 
 
 @pytest.mark.slow
@@ -350,10 +354,12 @@ def test_pvalues_under_the_null_are_not_below_uniform(
     n_classes, n_samples, n_sets, method, monkeypatch
 ):
     """Spectra of a third of many rows; the standard error is .013 of 300 data sets, .015 of 200."""
-    monkeypatch.setattr(_null_laws, "_ROWS", 300)
+    monkeypatch.setattr("skcalib.significance.kernel._ROWS", 300)
     options = {"method": method, "labels": np.arange(n_classes)}
     sets = [calibrated(n_samples, n_classes, seed) for seed in range(n_sets)]
-    pvalues = [run(one, random_state=seed, **options).pvalue for seed, one in enumerate(sets)]
+    pvalues = [
+        run(samples, random_state=seed, **options).pvalue for seed, samples in enumerate(sets)
+    ]
     assert kstest(pvalues, "uniform", alternative="greater").pvalue > 1e-3
     # four standard errors
     assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_sets)
@@ -362,26 +368,27 @@ def test_pvalues_under_the_null_are_not_below_uniform(
 # --- golden values --------------------------------------------------------------------------------
 
 
-def published(quantity, data, kernel):
+def published(quantity, samples, kernel):
     """A published error, statistic or p-value by our functions, and the tolerance it deserves."""
     name = {"b": "biased", "uq": "unbiased", "ul": "linear"}.get(quantity.rpartition("_")[2])
     size, exact = int((re.findall(r"\d+", quantity) or [2])[0]), {"rel": 1e-9}
     options = {"statistic": name or "block", "block_size": None if name else size, "kernel": kernel}
     if quantity.startswith("pvalue_bound"):
-        return run(data, method="bound", **options).pvalue, exact
+        return run(samples, method="bound", **options).pvalue, exact
     if "pvalue_asympt" in quantity:
-        return run(data, **options).pvalue, exact
+        return run(samples, **options).pvalue, exact
     if quantity in ("uq_test_statistic", "pvalue_bootstrap_uq"):
-        test = run(data, kernel=kernel, method="bootstrap", n_resamples=3000)
+        test = run(samples, kernel=kernel, method="bootstrap", n_resamples=3000)
         if quantity == "uq_test_statistic":
             return test.statistic, exact
         # Monte Carlo errors of their 10,000 draws and our 3,000
         error = np.sqrt(test.pvalue * (1 - test.pvalue) * (1 / 3000 + 1 / 10_000))
         return test.pvalue, {"abs": 4 * error + 1 / 3000}
+    y, proba = samples
     if re.fullmatch(r"skce_(b|uq|ul|block\d+)", quantity):
-        return skcalib.kernel_calibration_error(*data, **options), exact
-    h = ResidualKernel.of_problem(check_problem(*data), kernel, Canonical())
-    values = _errors.block_estimates(h, size)[0]
+        return skcalib.kernel_calibration_error(y, proba, **options), exact
+    h = ResidualKernel.of_problem(check_problem(y, proba), kernel, Canonical())
+    values = block_estimates(h, size)[0]
     if quantity.startswith("skce_biased"):
         diagonal = h.diagonal()[: size * len(values)].mean()
         return ((size - 1) * values.mean() + diagonal) / size, exact
@@ -398,23 +405,23 @@ def test_published_values(name):
     assert len(rows) == 104
     for row in rows:
         kernel = LaplacianKernel(row["params"]["nu"], row["params"]["dist"])
-        found, tolerance = published(row["quantity"], golden_input(name), kernel)
-        assert found == pytest.approx(row["value"], **tolerance), row
+        value, tolerance = published(row["quantity"], golden_input(name), kernel)
+        assert value == pytest.approx(row["value"], **tolerance), row
 
 
 def test_the_normal_law_by_hand():
     """z is the mean over blocks by its standard error, with one degree of freedom less."""
-    data, kernel = calibrated(250, 3, 0), LaplacianKernel(0.3)
-    h = ResidualKernel.of_problem(check_problem(*data), kernel, Canonical()).matrix()
+    (y, proba), kernel = calibrated(250, 3, 0), LaplacianKernel(0.3)
+    h = ResidualKernel.of_problem(check_problem(y, proba), kernel, Canonical()).matrix()
     values = h[np.arange(0, 250, 2), np.arange(1, 250, 2)]
     z = np.sqrt(125) * values.mean() / values.std(ddof=1)
-    test = run(data, "linear", kernel=kernel)
+    test = run((y, proba), "linear", kernel=kernel)
     assert test.statistic == pytest.approx(z, rel=1e-11)
     assert test.pvalue == pytest.approx(norm.sf(z), rel=1e-10)
-    few = [one[:4] for one in data]  # two blocks are enough
-    few = run(few, "block", kernel=kernel, block_size=2, labels=[0, 1, 2])
+    few = y[:4], proba[:4]  # two blocks are enough
+    test = run(few, "block", kernel=kernel, block_size=2, labels=[0, 1, 2])
     z = np.sqrt(2) * values[:2].mean() / values[:2].std(ddof=1)
-    assert few.statistic == pytest.approx(z, rel=1e-11)
+    assert test.statistic == pytest.approx(z, rel=1e-11)
 
 
 # --- edges and refusals ---------------------------------------------------------------------------
@@ -433,9 +440,9 @@ def test_certain_forecasts(statistic, method):
 
 def test_one_uncertain_sample_in_random_blocks(few_are_many):
     certain = np.tile([1.0, 0.0, 1e-14], (300, 1))
-    certain[_errors.random_blocks(300)[:, 0]] = 0.3, 0.6, 0.1  # one in each
-    given = np.zeros(300, dtype=int), certain
-    assert skcalib.kernel_calibration_error(*given, labels=[0, 1, 2]) == 0
+    certain[random_blocks(300)[:, 0]] = 0.3, 0.6, 0.1  # one in each
+    y = np.zeros(300, dtype=int)
+    assert skcalib.kernel_calibration_error(y, certain, labels=[0, 1, 2]) == 0
 
 
 def test_the_floor_of_a_pvalue_ties_single_classes_and_rounding_errors():
@@ -447,8 +454,8 @@ def test_the_floor_of_a_pvalue_ties_single_classes_and_rounding_errors():
     test = run((y, proba), "linear", labels=[0, 1])
     assert test.statistic > 1e6 and test.pvalue == np.finfo(float).tiny
     assert run((y, proba), method="embedding", labels=[0, 1]).pvalue == np.finfo(float).tiny
-    for data in (([1] * 30, np.full(30, 0.5)), ([0] * 30, np.linspace(0, 1, 30))):
+    for samples in (([1] * 30, np.full(30, 0.5)), ([0] * 30, np.linspace(0, 1, 30))):
         for method in METHODS["unbiased"]:
-            test = run(data, method=method, labels=[0, 1], n_resamples=99)
+            test = run(samples, method=method, labels=[0, 1], n_resamples=99)
             assert test.rejects() or method in ("bound", "embedding")
             assert np.isfinite(test.statistic)

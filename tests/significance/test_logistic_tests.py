@@ -27,29 +27,29 @@ def test_products_of_small_scores_and_weights_are_not_zero():
         for hypothesis in HYPOTHESES:
             options = {"hypothesis": hypothesis, "n_resamples": 19, "labels": [0, 1]}
             try:
-                found = logistic_calibration_test(y, p, sample_weight=weight, **options)
+                test = logistic_calibration_test(y, p, sample_weight=weight, **options)
             except ValueError as error:
                 assert "There is no test of the slope" in str(error) and hypothesis == "slope"
                 continue
-            assert np.isfinite([found.statistic, found.estimate]).all() and 0 < found.pvalue <= 1
+            assert np.isfinite([test.statistic, test.estimate]).all() and 0 < test.pvalue <= 1
 
 
 def test_numbers_of_r():
     """U, its chi-square and its p-value in val.prob of rms 6.5-0; deviances of glm in R 4.2."""
-    found = logistic_calibration_test(*forty(), n_resamples=0)
-    assert found.statistic == pytest.approx(0.5810371531247, rel=1e-9)
-    assert found.pvalue == pytest.approx(0.7478756362247, rel=1e-9)
-    assert found.estimate == pytest.approx(-0.0354740711719, rel=1e-9)
+    test = logistic_calibration_test(*forty(), n_resamples=0)
+    assert test.statistic == pytest.approx(0.5810371531247, rel=1e-9)
+    assert test.pvalue == pytest.approx(0.7478756362247, rel=1e-9)
+    assert test.estimate == pytest.approx(-0.0354740711719, rel=1e-9)
     for hypothesis, ratio in {"intercept": 0.1223357477, "slope": 0.4587014055}.items():
-        found = logistic_calibration_test(*forty(), hypothesis=hypothesis, n_resamples=0)
-        assert found.statistic == pytest.approx(ratio, abs=1e-9)
-        assert found.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-7)
+        test = logistic_calibration_test(*forty(), hypothesis=hypothesis, n_resamples=0)
+        assert test.statistic == pytest.approx(ratio, abs=1e-9)
+        assert test.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-7)
     # U of val.prob if all predictions are equal: one degree of freedom.
     y = np.repeat([0, 1], [13, 7])
-    found = logistic_calibration_test(y, np.full(20, 0.2), n_resamples=0)
+    test = logistic_calibration_test(y, np.full(20, 0.2), n_resamples=0)
     ratio = 2 * 20 * (log_loss(y, np.full(20, 0.2)) - log_loss(y, np.full(20, 0.35)))
     expected = ratio, chi2.sf(ratio, 1), (ratio - 1) / 20
-    assert (found.statistic, found.pvalue, found.estimate) == pytest.approx(expected, rel=1e-9)
+    assert (test.statistic, test.pvalue, test.estimate) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_estimate_is_the_gain_of_the_log_loss():
@@ -57,10 +57,10 @@ def test_the_estimate_is_the_gain_of_the_log_loss():
     x = logit(p)[:, None]
     fitted = LogisticRegression(C=np.inf, tol=1e-10).fit(x, y).predict_proba(x)[:, 1]
     gain = log_loss(y, p) - log_loss(y, fitted)
-    found = logistic_calibration_test(y, p)
-    assert found.estimate == pytest.approx(2 * gain - 2 / 3000, abs=1e-9)
+    joint = logistic_calibration_test(y, p)
+    assert joint.estimate == pytest.approx(2 * gain - 2 / 3000, abs=1e-9)
     parts = [logistic_calibration_test(y, p, hypothesis=h) for h in ("intercept", "slope")]
-    assert sum(part.statistic for part in parts) == pytest.approx(found.statistic, rel=1e-9)
+    assert sum(part.statistic for part in parts) == pytest.approx(joint.statistic, rel=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -103,18 +103,18 @@ def test_the_slope_is_tested_given_the_number_of_events():
     """150 data sets of 50 with a wrong intercept: the standard error of a level of .05 is .018."""
     sets = [draw(50, -2.5, 1.0, seed=seed) for seed in range(150)]
     options = {"hypothesis": "slope", "n_resamples": 39}
-    found = [logistic_calibration_test(y, p, **options) for y, p in sets if y.any()]
-    assert len(found) > 120 and "given the number of events" in found[0].method
-    levels_are_right([one.pvalue for one in found])
+    tests = [logistic_calibration_test(y, p, **options) for y, p in sets if y.any()]
+    assert len(tests) > 120 and "given the number of events" in tests[0].method
+    levels_are_right([test.pvalue for test in tests])
 
 
 def test_simulated_level_is_right_in_tiny_samples():
     """150 data sets of eight: the standard error of a share of .2 is .033."""
     rng, options = np.random.default_rng(2), {"n_resamples": 19, "labels": [0, 1]}
     sets = enumerate([((rng.random(8) < p).astype(int), p) for p in rng.beta(0.5, 0.5, (150, 8))])
-    found = [logistic_calibration_test(*one, random_state=seed, **options) for seed, one in sets]
-    assert all(one.method.endswith("(labels drawn from the forecasts)") for one in found)
-    levels_are_right([one.pvalue for one in found])
+    tests = [logistic_calibration_test(y, p, random_state=seed, **options) for seed, (y, p) in sets]
+    assert all(test.method.endswith("(labels drawn from the forecasts)") for test in tests)
+    levels_are_right([test.pvalue for test in tests])
 
 
 def test_law_of_weighted_squares():
@@ -143,8 +143,8 @@ def test_separated_classes_have_a_ratio():
     y, p = np.array([0, 0, 0, 1, 1]), np.array([0.1, 0.3, 0.4, 0.6, 0.9])
     loss = 5 * log_loss(y, p)
     assert logistic_calibration_test(y, p).statistic == pytest.approx(2 * loss, abs=1e-6)
-    one = logistic_calibration_test(np.ones(5), p, labels=[0, 1])
-    assert one.statistic == pytest.approx(-2 * np.log(p).sum(), abs=1e-6)
+    events_only = logistic_calibration_test(np.ones(5), p, labels=[0, 1])
+    assert events_only.statistic == pytest.approx(-2 * np.log(p).sum(), abs=1e-6)
     assert logistic_calibration_test(y, p, hypothesis="slope").statistic > 1
     for y, p, reason in (
         ([1, 1, 1, 1], [0.2, 0.4, 0.5, 0.7], "labels of forecasts"),
@@ -156,9 +156,9 @@ def test_separated_classes_have_a_ratio():
 
 def test_forecasts_of_exactly_zero_and_one_and_far_logits():
     y, p = draw(100)
-    found = logistic_calibration_test(y, p)
+    plain = logistic_calibration_test(y, p)
     certain = logistic_calibration_test(np.append(y, [0, 1]), np.append(p, [0.0, 1.0]))
-    assert certain.statistic == pytest.approx(found.statistic, rel=1e-9)
+    assert certain.statistic == pytest.approx(plain.statistic, rel=1e-9)
     wrong = logistic_calibration_test(np.append(y, 1), np.append(p, 0.0))
     assert (wrong.statistic, wrong.pvalue) == (np.inf, 0)
     assert "an event where the forecast said 0" in wrong.method
@@ -166,11 +166,11 @@ def test_forecasts_of_exactly_zero_and_one_and_far_logits():
     assert (right.statistic, right.pvalue, right.estimate) == (0, 1, 0)
     far = np.append(p, [1e-300, 1e-12, 5e-324])
     for hypothesis in HYPOTHESES:
-        found = logistic_calibration_test(np.append(y, [0, 0, 0]), far, hypothesis=hypothesis)
-        assert np.isfinite(found.statistic) and 0 < found.pvalue <= 1
-    wrong = np.append(y, [1, 0, 0]), far
-    assert 1e-6 < logistic_calibration_test(*wrong).pvalue < 0.001
-    assert logistic_calibration_test(*wrong, n_resamples=0).pvalue < 1e-30
+        distant = logistic_calibration_test(np.append(y, [0, 0, 0]), far, hypothesis=hypothesis)
+        assert np.isfinite(distant.statistic) and 0 < distant.pvalue <= 1
+    wrong = np.append(y, [1, 0, 0])
+    assert 1e-6 < logistic_calibration_test(wrong, far).pvalue < 0.001
+    assert logistic_calibration_test(wrong, far, n_resamples=0).pvalue < 1e-30
 
 
 def test_the_law_of_the_slope_is_that_of_the_efficient_score():
@@ -195,11 +195,11 @@ def test_level_with_clusters():
         group = np.repeat(np.arange(60), rng.integers(5, 25, 60))
         n_samples = len(group)
         p = expit(rng.normal(0, 1, n_samples) + rng.normal(0, 0.5, 60)[group])
-        own, shared = rng.random(n_samples), rng.random(60)[group]
-        y = (np.where(rng.random(n_samples) < 0.5, own, shared) < p).astype(int)
+        independent, shared = rng.random(n_samples), rng.random(60)[group]
+        y = (np.where(rng.random(n_samples) < 0.5, independent, shared) < p).astype(int)
         for k, hypothesis in enumerate(HYPOTHESES):
             for column, groups in enumerate((None, group)):
-                found = logistic_calibration_test(y, p, hypothesis=hypothesis, groups=groups)
-                rejected[k, column] += found.pvalue < 0.05
+                test = logistic_calibration_test(y, p, hypothesis=hypothesis, groups=groups)
+                rejected[k, column] += test.pvalue < 0.05
     assert np.all(rejected[:2, 0] >= 25)  # the plain tests of the mean are wrong
     assert np.all(rejected[:, 1] <= 5 + 2 * 2.2 + 1)

@@ -25,11 +25,11 @@ def sketches(y, p, by):
 
 def test_limits_of_a_difference_by_hand_and_its_pvalue():
     first, second = MeanInterval(5.0, 2.0, 9.0, 1.5), MeanInterval(1.0, -2.0, 5.0, 2.0)
-    found = difference_interval(first, second)
-    assert (found.low, found.high, found.standard_error) == (-1.0, 9.0, 2.5)
+    difference = difference_interval(first, second)
+    assert (difference.low, difference.high, difference.standard_error) == (-1.0, 9.0, 2.5)
     negative = MeanInterval(-1.0, 0.0, 3.0, 1.0)  # counts as zero
-    found = difference_interval(negative, MeanInterval(4.0, 0.0, 8.0, 1.0), floor=0.0)
-    assert (found.estimate, found.low, found.high) == (-5.0, -8.0, 1.0)
+    difference = difference_interval(negative, MeanInterval(4.0, 0.0, 8.0, 1.0), floor=0.0)
+    assert (difference.estimate, difference.low, difference.high) == (-5.0, -8.0, 1.0)
     for low in (-0.001, 0.001):
         interval = MeanInterval(1.0, low, 2.0, 0.5)
         below = MeanInterval(-1.0, -2.0, -low, 0.5)  # the same on the other side
@@ -39,37 +39,44 @@ def test_limits_of_a_difference_by_hand_and_its_pvalue():
 
 
 def test_the_change_is_found_and_sketches_agree():
-    data = windows(0, change=1.4)
-    found, sketched = s.compare_windows(*data), s.compare_calibration(*sketches(*data))
-    assert found.windows == ("a", "b")
-    assert found.observed_minus_expected.difference.low > 0
-    assert found.calibration_error.pvalue < 0.01
+    y, p, by = windows(0, change=1.4)
+    comparison = s.compare_windows(y, p, by)
+    sketched = s.compare_calibration(*sketches(y, p, by))
+    assert comparison.windows == ("a", "b")
+    assert comparison.observed_minus_expected.difference.low > 0
+    assert comparison.calibration_error.pvalue < 0.01
     for name in ("calibration_error", "slope", "brier", "observed_minus_expected"):
-        one, two = (getattr(record, name).difference for record in (found, sketched))
-        assert one.estimate == pytest.approx(two.estimate, abs=0.02 * one.standard_error)
-    assert len(found.to_frame()) == 7
-    assert "p = " in str(found)
-    _, header, *rows = str(found).splitlines()
-    for end in (found.end() for found in re.finditer(r"first|second|difference", header)):
+        counted, from_cells = (
+            getattr(record, name).difference for record in (comparison, sketched)
+        )
+        assert counted.estimate == pytest.approx(
+            from_cells.estimate, abs=0.02 * counted.standard_error
+        )
+    assert len(comparison.to_frame()) == 7
+    assert "p = " in str(comparison)
+    _, header, *rows = str(comparison).splitlines()
+    for end in (match.end() for match in re.finditer(r"first|second|difference", header)):
         assert all(row[end - 1] != " " and row[end : end + 2] in ("", "  ") for row in rows)
 
 
 def test_equal_curves_are_kept_and_others_found():
-    kept = [
+    pvalues = [
         s.grouping.calibration_curve_equality_test(*windows(seed, 300)).pvalue for seed in range(40)
     ]
-    assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 40)
-    assert np.mean(kept) > 0.3
-    data = windows(2, change=1.4)
-    found = s.grouping.calibration_curve_equality_test(*data)
-    assert found.pvalue < 1e-3
-    assert found.estimate > 0
-    assert s.grouping.calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 40)
+    assert np.mean(pvalues) > 0.3
+    y, p, by = windows(2, change=1.4)
+    test = s.grouping.calibration_curve_equality_test(y, p, by)
+    assert test.pvalue < 1e-3
+    assert test.estimate > 0
+    assert s.grouping.calibration_curve_equality_test(*sketches(y, p, by)).pvalue < 1e-3
     y, p, by = windows(0)
     ties = y, p.round(1).clip(0.05, 0.95), by  # a sketch keeps them
-    one, two = (s.grouping.calibration_curve_equality_test(*x) for x in (ties, sketches(*ties)))
-    assert two.statistic == pytest.approx(one.statistic, rel=1e-9)
-    assert "curves differ" in str(found)
+    exact, sketched = (
+        s.grouping.calibration_curve_equality_test(*x) for x in (ties, sketches(*ties))
+    )
+    assert sketched.statistic == pytest.approx(exact.statistic, rel=1e-9)
+    assert "curves differ" in str(test)
     same = s.grouping.calibration_curve_equality_test(
         np.ones(60, dtype=int), *windows(0, 30)[1:], labels=[0, 1]
     )
@@ -80,14 +87,14 @@ def test_two_models_and_clusters(monkeypatch):
     y, p, by = windows(4, 300)
     right = s.grouping.calibration_curve_equality_test(y, p, second=p)
     assert right.pvalue > 0.05
-    other = s.grouping.calibration_curve_equality_test(y, p, second=p**2)
-    assert other.pvalue < 0.01
-    assert "signs of clusters" in other.method  # both rows of a sample are one
+    wrong = s.grouping.calibration_curve_equality_test(y, p, second=p**2)
+    assert wrong.pvalue < 0.01
+    assert "signs of clusters" in wrong.method  # both rows of a sample are one
     clusters = np.arange(600) % 60
-    found = s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters)
-    assert "signs of clusters" in found.method
+    clustered = s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters)
+    assert "signs of clusters" in clustered.method
     monkeypatch.setattr("skcalib.grouping.equal_curves._BLOCK", 7 * 60)  # seven draws at once
-    assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters) == found
+    assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters) == clustered
     with pytest.warns(UserWarning, match="6 clusters"):
         assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters % 6).pvalue > 0
     message = "5 clusters: the test of equal curves needs at least 6"
@@ -105,7 +112,7 @@ def test_refusals():
     apart[[0, -1]] = apart[[-1, 0]]  # two samples are no overlap
     score, label = pd.Series(p, index=index, name="p"), pd.Series(y, index=index)
     turned, second = (pd.Series(v, index=index[::-1], name="p") for v in (by, p))
-    other, two = "y_proba and by have different indices", (np.c_[y, y], np.c_[p, p])
+    message, two = "y_proba and by have different indices", (np.c_[y, y], np.c_[p, p])
     for call, words in (
         (lambda: s.compare_windows(y, p), "by is missing"),
         (lambda: s.compare_windows(y, p, np.zeros(100)), "two different values"),
@@ -115,8 +122,8 @@ def test_refusals():
         (lambda: equality(y, np.where(by == "a", 0.2, 0.8), by), "do not overlap"),
         (lambda: equality(apart > 0.5, apart, np.repeat(["a", "b"], 4000)), "do not overlap"),
         (lambda: equality(y[:55], p[:55], by[:55]), "at least 10 in each"),
-        (lambda: s.compare_windows(y, score, turned), other),
-        (lambda: equality(y, score, turned), other),
+        (lambda: s.compare_windows(y, score, turned), message),
+        (lambda: equality(y, score, turned), message),
         (lambda: equality(y, score, second=second), "y_proba and second have different indices"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -133,12 +140,12 @@ def test_level_with_few_events(n):
         rng = np.random.default_rng([seed, n])
         p, by = rng.beta(0.5, 24.5, 11 * n), np.repeat([0, 1], [10 * n, n])
         y = (rng.random(11 * n) < p).astype(int)
-        found = s.compare_windows(y, p, by, metric="ks", labels=[0, 1])
+        comparison = s.compare_windows(y, p, by, metric="ks", labels=[0, 1])
         for name in rejected:
-            one = getattr(found, name)
-            rejected[name] += one is not None and one.pvalue <= 0.05
+            change = getattr(comparison, name)
+            rejected[name] += change is not None and change.pvalue <= 0.05
         if 0 < y[by == 1].sum() < 15:
-            assert found.slope is None and "rarer class" in found.notes["slope"]
+            assert comparison.slope is None and "rarer class" in comparison.notes["slope"]
     assert max(rejected.values()) <= 10 + 3.5 * 3.1, rejected
 
 
@@ -150,32 +157,32 @@ def test_means_and_their_standard_errors_by_hand(of_clusters):
     weight = np.random.default_rng(6).uniform(0.5, 2, 600)
     options = {"groups": groups} if of_clusters else {"sample_weight": weight}
     weight, groups = (np.ones(600), groups) if of_clusters else (weight, np.arange(600))
-    found = s.compare_windows(y, p, by, **options)
+    comparison = s.compare_windows(y, p, by, **options)
     for name, values in (("observed_minus_expected", y - p), ("brier", (y - p) ** 2)):
-        one, means, square = getattr(found, name), [], 0.0
+        change, means, square = getattr(comparison, name), [], 0.0
         for key in ("a", "b"):
-            share, own = weight[by == key] / weight[by == key].sum(), values[by == key]
+            share, window = weight[by == key] / weight[by == key].sum(), values[by == key]
             codes = np.unique(groups[by == key], return_inverse=True)[1]
-            means.append(share @ own)
+            means.append(share @ window)
             size = 1 / np.sum(np.bincount(codes, share) ** 2)
-            sums = np.bincount(codes, share * (own - means[-1]))
+            sums = np.bincount(codes, share * (window - means[-1]))
             square += np.sum(sums**2) * size / (size - 1)
-        assert one.first.estimate == pytest.approx(means[0], abs=1e-12)
-        assert one.difference.estimate == pytest.approx(means[0] - means[1], abs=1e-12)
-        assert one.difference.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
+        assert change.first.estimate == pytest.approx(means[0], abs=1e-12)
+        assert change.difference.estimate == pytest.approx(means[0] - means[1], abs=1e-12)
+        assert change.difference.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
 
 
 def test_whole_weights_are_repetitions_in_the_estimates():
     y, p, by = windows(7, 300)
     weight = np.random.default_rng(0).integers(0, 3, 600)
     rows = np.repeat(np.arange(600), weight)
-    found = s.compare_windows(y, p, by, sample_weight=weight)
+    weighted = s.compare_windows(y, p, by, sample_weight=weight)
     repeated = s.compare_windows(y[rows], p[rows], by[rows])
     for name in ("observed_minus_expected", "in_the_large", "intercept", "slope", "brier"):
-        one, two = (getattr(record, name).difference for record in (found, repeated))
-        assert one.estimate == pytest.approx(two.estimate, abs=1e-6)
-        assert one.standard_error > two.standard_error
-    assert sum(found.n_samples) == (weight > 0).sum()
+        plain, copied = (getattr(record, name).difference for record in (weighted, repeated))
+        assert plain.estimate == pytest.approx(copied.estimate, abs=1e-6)
+        assert plain.standard_error > copied.standard_error
+    assert sum(weighted.n_samples) == (weight > 0).sum()
 
 
 def test_samples_repeated_within_clusters_are_no_information():
@@ -183,13 +190,13 @@ def test_samples_repeated_within_clusters_are_no_information():
     rows = np.repeat(np.arange(600), 4)
     repeated = y[rows], p[rows], by[rows]
     calls = ((y, p, by), {}), (repeated, {"groups": rows}), (repeated, {})
-    found = [s.compare_windows(*data, **options) for data, options in calls]
+    comparisons = [s.compare_windows(*samples, **options) for samples, options in calls]
     for name in ("observed_minus_expected", "slope", "brier", "log_loss"):
-        errors = [getattr(one, name).difference.standard_error for one in found]
+        errors = [getattr(comparison, name).difference.standard_error for comparison in comparisons]
         assert errors[1] == pytest.approx(errors[0], rel=0.01)
         assert errors[2] == pytest.approx(errors[0] / 2, rel=0.01)
     equality = s.grouping.calibration_curve_equality_test
-    curves = [equality(*data, **options).pvalue for data, options in calls]
+    curves = [equality(*samples, **options).pvalue for samples, options in calls]
     assert curves[2] < min(curves[:2]) / 2
 
 
@@ -200,12 +207,12 @@ def test_weighted_difference_at_two_scores_by_hand():
     total = mass = 0.0
     for score in (0.3, 0.7):
         rows = [(p == score) & (by == k) for k in (0, 1)]
-        sums = [weight[one].sum() for one in rows]
+        sums = [weight[window].sum() for window in rows]
         overlap = sums[0] * sums[1] / sum(sums)
-        rates = [weight[one] @ y[one] / weight[one].sum() for one in rows]
+        rates = [weight[window] @ y[window] / weight[window].sum() for window in rows]
         total, mass = total + overlap * (rates[0] - rates[1]), mass + overlap
-    found = s.grouping.calibration_curve_equality_test(y, p, by, sample_weight=weight)
-    assert found.estimate == pytest.approx(total / mass, abs=1e-9)
+    test = s.grouping.calibration_curve_equality_test(y, p, by, sample_weight=weight)
+    assert test.estimate == pytest.approx(total / mass, abs=1e-9)
 
 
 # --- Exchange of the two samples ------------------------------------------------------------------
@@ -229,10 +236,10 @@ def exchanged(kind, options):
         return
     for function in (s.compare_windows, s.grouping.calibration_curve_equality_test):
         if kind == "sketches":
-            one, two = (
+            first, second = (
                 s.ForecastSketch([0, 1]).fit(y[window == k], p[window == k]) for k in (0, 1)
             )
-            yield function(one, two), function(two, one)
+            yield function(first, second), function(second, first)
         else:
             yield function(y, p, window, **options), function(y, p, 1 - window, **options)
 
@@ -242,24 +249,26 @@ def differences(record):
     if not hasattr(record, "windows"):
         yield record
         return
-    found = [one for one in vars(record).values() if hasattr(one, "difference")]
-    for one in found:
-        yield one.difference
-    yield from found
+    changes = [change for change in vars(record).values() if hasattr(change, "difference")]
+    for change in changes:
+        yield change.difference
+    yield from changes
 
 
 @pytest.mark.parametrize("options", [(), ("groups",), ("sample_weight",)], ids=str)
 @pytest.mark.parametrize("kind", ["windows", "models", "sketches"])
 def test_exchanged_samples_change_signs_only(kind, options):
-    for found, other in exchanged(kind, options):
-        pairs = list(zip(differences(found), differences(other), strict=True))
+    for plain, turned in exchanged(kind, options):
+        pairs = list(zip(differences(plain), differences(turned), strict=True))
         assert pairs
-        for one, two in pairs:
-            for name in {"pvalue", "standard_error", "statistic"} & vars(one).keys():
-                assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-9)
-            if hasattr(one, "first"):
-                assert (one.first, one.second) == (two.second, two.first)
-            if hasattr(one, "estimate"):
-                assert one.estimate == pytest.approx(-two.estimate, rel=1e-9, abs=1e-12)
-            if hasattr(one, "low"):
-                assert (one.low, one.high) == pytest.approx((-two.high, -two.low), rel=1e-9)
+        for record, mirror in pairs:
+            for name in {"pvalue", "standard_error", "statistic"} & vars(record).keys():
+                assert getattr(record, name) == pytest.approx(getattr(mirror, name), rel=1e-9)
+            if hasattr(record, "first"):
+                assert (record.first, record.second) == (mirror.second, mirror.first)
+            if hasattr(record, "estimate"):
+                assert record.estimate == pytest.approx(-mirror.estimate, rel=1e-9, abs=1e-12)
+            if hasattr(record, "low"):
+                assert (record.low, record.high) == pytest.approx(
+                    (-mirror.high, -mirror.low), rel=1e-9
+                )

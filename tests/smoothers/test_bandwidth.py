@@ -137,9 +137,9 @@ def test_kernels_of_many_classes_warn_where_neighbours_are_few():
         proper_calibration_error(target.argmax(axis=1), forecast, smoother="kernel")
     rng = np.random.default_rng(0)  # a warning would be an error from here on
     DirichletKernel("scott").fit(*problem(300, 4))
-    crowded = rng.dirichlet(np.full(6, 2000.0), 500), np.eye(6)[rng.integers(6, size=500)]
-    DirichletKernel(0.05).fit(*crowded)
-    DirichletKernel(0.1).fit(crowded[0][:1], crowded[1][:1])
+    crowded, target = rng.dirichlet(np.full(6, 2000.0), 500), np.eye(6)[rng.integers(6, size=500)]
+    DirichletKernel(0.05).fit(crowded, target)
+    DirichletKernel(0.1).fit(crowded[:1], target[:1])
 
 
 @pytest.mark.slow

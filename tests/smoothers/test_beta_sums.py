@@ -136,8 +136,10 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     np.testing.assert_allclose(panels[1], direct[1], rtol=1e-10)
     forecast = pairs(rng.random(1000))
     off = forecast * (1 + 1e-6 * rng.standard_normal((1000, 1)))
-    weighted = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
-    averages = [beta_sums.beta_leave_one_out(rows, *weighted)(1e-4) for rows in (forecast, off)]
+    weight, target = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
+    averages = [
+        beta_sums.beta_leave_one_out(rows, weight, target)(1e-4) for rows in (forecast, off)
+    ]
     np.testing.assert_allclose(*averages, atol=1e-7)
 
 
@@ -167,12 +169,12 @@ def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandw
     rng = np.random.default_rng(0)
     forecast = pairs(SCORES[name](20_000, rng))
     label = (rng.random(20_000) < forecast[:, 1]).astype(int)
-    sources = forecast, np.ones(20_000), np.eye(2)[label], bandwidth
-    averages = beta_sums.beta_leave_one_out(*sources[:3])(bandwidth)
+    weight, target = np.ones(20_000), np.eye(2)[label]
+    averages = beta_sums.beta_leave_one_out(forecast, weight, target)(bandwidth)
     assert averages.min() >= 0 and averages.max() <= 1
     at_label = averages[np.arange(20_000), label]
     rows = np.argsort(at_label)[:50]
-    expected, _ = exact(forecast[rows], *sources, left_out=rows)
+    expected, _ = exact(forecast[rows], forecast, weight, target, bandwidth, left_out=rows)
     np.testing.assert_allclose(at_label[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
 
 

@@ -143,8 +143,8 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
 def test_few_sources_points_and_values(drop):
     for n_samples in (1, 2):
         forecast, target, weight = make("dirichlet", n_samples, 4)
-        first = forecast[:1], forecast[:1], weight[:1], target[:1]
-        averages, log_mass = dirichlet_average(*first, 0.1)
+        point = forecast[:1]
+        averages, log_mass = dirichlet_average(point, point, weight[:1], target[:1], 0.1)
         assert_array_equal(averages, target[:1])
         expected = np.log(forecast[0]) @ forecast[0] / 0.1 + constants(forecast, weight, 0.1)[0]
         assert_allclose(log_mass, expected, rtol=1e-12)

@@ -113,8 +113,9 @@ def test_interval_holds_the_curve_and_widens_with_the_level():
     curve = fitted.predict(at)[:, 1]
     assert np.all((wider[0] <= low) & (low <= curve) & (curve <= high) & (high <= wider[1]))
 
-    def width(*data):
-        return np.mean(np.diff(fit(*data, n_knots=3).interval(pairs([0.2, 0.5, 0.8])), axis=0))
+    def width(p, y, weight=None):
+        limits = fit(p, y, weight, n_knots=3).interval(pairs([0.2, 0.5, 0.8]))
+        return np.mean(np.diff(limits, axis=0))
 
     weight = np.where(np.arange(800) % 2, 1.0, 1e-6)  # half of the samples hardly count
     assert_allclose(width(p, y, weight), width(p[1::2], y[1::2]), rtol=0.02)

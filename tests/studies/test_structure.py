@@ -52,3 +52,14 @@ def test_functions_that_the_design_names_exist():
         defined.update(re.findall(r"(?:def|class) (\w+)", path.read_text("utf-8")))
     called = {one.rpartition(".")[2] for one in names} - {"debiased"}  # a parameter
     assert len(called) > 30 and called <= defined, called - defined
+
+
+def test_files_that_the_design_names_exist():
+    """The table "Where is it?": each name is a path in the package, or beside the one before it."""
+    text = DESIGN.read_text(encoding="utf-8").partition("Where is it?")[2].partition("Rules\n")[0]
+    names = re.findall(r"``([\w/]+\.py)``", text)
+    paths = [path.relative_to(structure.ROOT).as_posix() for path in structure.ROOT.rglob("*.py")]
+    assert len(names) > 25
+    assert [
+        name for name in names if not any(f"/{path}".endswith(f"/{name}") for path in paths)
+    ] == []

@@ -119,8 +119,8 @@ def test_equations_18_and_20(dimension):
             values[n_bins] = bound
         best = min(values, key=values.get)
         ratios.append((values[best] * n ** (1 / 3) / log(n), best / n ** (1 / 3)))
-    first, *rest = np.array(ratios)
-    assert (rest < 1.01 * first).all() and (rest > 0.3 * first).all()
+    first, *larger = np.array(ratios)
+    assert (larger < 1.01 * first).all() and (larger > 0.3 * first).all()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -185,7 +185,7 @@ def test_rate_of_the_calibrated_model(strategy):
     def mean_gap(n):
         n_bins, n_sets = optimal_n_bins(n, strategy=strategy), max(40, 400_000 // n)
         sets = (draw(n, *CALIBRATED[:2], rng) for _ in range(n_sets))
-        return np.mean([ece(*one, n_bins, strategy) for one in sets])
+        return np.mean([ece(y, p, n_bins, strategy) for y, p in sets])
 
     slope = np.polyfit(np.log(sizes), np.log([mean_gap(n) for n in sizes]), 1)[0]
     assert slope == pytest.approx(-1 / 3, abs=0.03)

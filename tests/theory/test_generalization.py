@@ -38,8 +38,8 @@ def test_bounds_are_the_formulas():
         ("metric_entropy", "uniform"): (1 + L) / B + entropy,
     }
     for (bound, strategy), value in cases.items():
-        found = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **quantities)
-        assert found == pytest.approx(value, rel=1e-13)
+        estimate = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **quantities)
+        assert estimate == pytest.approx(value, rel=1e-13)
         if bound in ("ece", "tce"):  # the same formula with the information of residuals
             same = {
                 **quantities,
@@ -48,9 +48,9 @@ def test_bounds_are_the_formulas():
                 "bound": bound,
                 "strategy": strategy,
             }
-            assert ece_generalization_bound(n, B, **same) == found
-    found = ece_generalization_bound(100, 1, bound="metric_entropy", radius=1, lipschitz=0)
-    assert found == pytest.approx(3 + sqrt(8 * log(2) / 100), rel=1e-13)
+            assert ece_generalization_bound(n, B, **same) == estimate
+    estimate = ece_generalization_bound(100, 1, bound="metric_entropy", radius=1, lipschitz=0)
+    assert estimate == pytest.approx(3 + sqrt(8 * log(2) / 100), rel=1e-13)
 
 
 def test_bound_refusals():
@@ -123,11 +123,13 @@ def test_the_result_does_not_depend_on_n_jobs(strategy):
     forest = DecisionTreeClassifier(splitter="random", max_features=1)  # its random_state is open
     arguments = {"n_supersamples": 2, "n_draws": 3, "strategy": strategy, "random_state": 3}
     changes = {}, {"n_jobs": 2}, {"random_state": 4}
-    one, two, other = (refits(X, y, forest, **arguments | change) for change in changes)
+    alone, parallel, another_seed = (
+        refits(X, y, forest, **arguments | change) for change in changes
+    )
     assert forest.random_state is None and not hasattr(forest, "tree_")
-    for entry in fields(one):
-        assert np.array_equal(getattr(one, entry.name), getattr(two, entry.name)), entry.name
-    assert not np.array_equal(one.forecast, other.forecast)
+    for entry in fields(alone):
+        assert np.array_equal(getattr(alone, entry.name), getattr(parallel, entry.name)), entry.name
+    assert not np.array_equal(alone.forecast, another_seed.forecast)
 
 
 def test_open_seeds_differ_between_refits_and_fixed_ones_stay():
@@ -254,8 +256,8 @@ def test_inputs_of_many_kinds():
     frames = [(library.DataFrame(X), library.Series(names)) for library in (pd, pl)]
     others = (csr_matrix(X), y), (X.tolist(), names.tolist()), (X, y.astype(bool))
     for features, labels in (*frames, *others):
-        other = refits(features, labels, **few)
-        np.testing.assert_allclose(other.test_error, plain.test_error, rtol=1e-3)
+        refit = refits(features, labels, **few)
+        np.testing.assert_allclose(refit.test_error, plain.test_error, rtol=1e-3)
     assert np.array_equal(before, X)
     swapped = refits(X, names, pos_label="no", **few)
     np.testing.assert_allclose(swapped.forecast, 1 - plain.forecast, rtol=1e-9)
