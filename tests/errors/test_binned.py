@@ -188,25 +188,27 @@ def test_rows_without_an_error_or_without_samples():
 @pytest.mark.parametrize("notion", ["top_label", "classwise"])
 def test_any_power(multiclass, p, notion):
     """TCE_p and CWCE_p of G22 from the gaps of the bins, and an interval that holds them."""
+    y, proba = multiclass
     options = {"notion": notion, "n_bins": 7}
-    bins = s.reliability_bins(*multiclass, **options)
+    bins = s.reliability_bins(y, proba, **options)
     powers = [np.average(np.abs(b.gap) ** p, weights=b.mass) for b in bins]
-    error = s.calibration_error(*multiclass, norm=p, **options)
+    error = s.calibration_error(y, proba, norm=p, **options)
     assert error == pytest.approx(np.mean(powers) ** (1 / p), rel=1e-12)
     if p in (1, 2):
-        assert error == s.calibration_error(*multiclass, norm=f"l{p}", **options)
+        assert error == s.calibration_error(y, proba, norm=f"l{p}", **options)
     options |= {"metric": s.calibration_error, "norm": p}
-    interval = s.calibration_error_interval(*multiclass, **options)
+    interval = s.calibration_error_interval(y, proba, **options)
     assert 0 <= interval.low <= error <= interval.high <= 1 and interval.estimate == error
     assert (interval.method == "limits of norms") == (p not in (1, 2))
     assert interval.conservative or p == 2
 
 
 def test_the_largest_power_is_the_largest_gap(multiclass):
-    largest = s.calibration_error(*multiclass, norm="max")
-    assert s.calibration_error(*multiclass, norm=np.inf) == largest
+    y, proba = multiclass
+    largest = s.calibration_error(y, proba, norm="max")
+    assert s.calibration_error(y, proba, norm=np.inf) == largest
     for p in (400, 4000):
-        assert s.calibration_error(*multiclass, norm=p) == pytest.approx(largest, rel=20 / p)
+        assert s.calibration_error(y, proba, norm=p) == pytest.approx(largest, rel=20 / p)
 
 
 def test_the_root_of_a_negative_estimate_is_zero():

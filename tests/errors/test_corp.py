@@ -133,10 +133,11 @@ def test_one_sample(p):
 @pytest.mark.parametrize("notion", ["classwise", "top_label"])
 def test_bands_are_those_of_the_display(multiclass, band, notion):
     """Their ends increase and stay in the unit interval."""
-    bands = corp_bands(*multiclass, band=band, notion=notion, random_state=0)
+    y, proba = multiclass
+    bands = corp_bands(y, proba, band=band, notion=notion, random_state=0)
     events = {"classwise": ["class 0", "class 1", "class 2"], "top_label": ["top label"]}
     assert [band_of_event.event for band_of_event in bands] == events[notion]
-    display = ReliabilityDisplay.from_predictions(*multiclass, band=band, notion=notion)
+    display = ReliabilityDisplay.from_predictions(y, proba, band=band, notion=notion)
     plt.close(display.figure_)
     names = {"event": "event", "forecast": "prob_pred", "recalibrated": "prob_true"}
     for band_of_event, curve in zip(bands, display.curves, strict=True):
@@ -153,9 +154,10 @@ def test_bands_are_those_of_the_display(multiclass, band, notion):
 
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
-    expected = corp_bands(*binary, random_state=0)[0].low
-    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 60 * len(binary[0]))
-    assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
+    y, proba = binary
+    expected = corp_bands(y, proba, random_state=0)[0].low
+    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 60 * len(y))
+    assert_array_equal(corp_bands(y, proba, random_state=0, n_jobs=2)[0].low, expected)
 
 
 #: Calibrated forecasts; the labels are drawn from them.
@@ -220,9 +222,10 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
     def metric(y, proba, labels):
         return corp_decomposition(y, proba, notion="classwise", labels=labels).miscalibration
 
+    y, proba = multiclass
     options = {"n_resamples": 99, "random_state": 0}
-    slow = consistency_test(*multiclass, metric=metric, resample_forecasts=False, **options)
-    fast = corp_test(*multiclass, notion="classwise", **options)
+    slow = consistency_test(y, proba, metric=metric, resample_forecasts=False, **options)
+    fast = corp_test(y, proba, notion="classwise", **options)
     assert fast.pvalue == slow.pvalue
     assert_allclose(fast.statistic, slow.statistic, rtol=1e-10)
 

@@ -127,6 +127,7 @@ def test_equal_scores(norm):
 
 
 def test_its_only_interval_is_a_bootstrap_that_is_not_valid(binary):
+    y, proba = binary
     options = {"method": "bootstrap", "n_resamples": 20, "norm": "l2"}
-    bootstrap = calibration_error_interval(*binary, metric=kde_calibration_error, **options)
+    bootstrap = calibration_error_interval(y, proba, metric=kde_calibration_error, **options)
     assert not bootstrap.valid

@@ -110,14 +110,16 @@ def test_the_two_classes_may_be_swapped(name, binary):
 
 @pytest.mark.parametrize("name", OF_ONE_SCORE)
 def test_several_scores_at_a_time_are_refused(name, multiclass):
+    y, proba = multiclass
+
     class Half(Notion):
         def problems(self, forecast, target):
             yield forecast[:, :2], target[:, :2] / 2
 
     with pytest.raises(ValueError, match="One score at a time needs problems of two columns"):
-        OF_ONE_SCORE[name](*multiclass, notion="canonical")
+        OF_ONE_SCORE[name](y, proba, notion="canonical")
     with pytest.raises(ValueError, match="numbers other than 0 and 1"):
-        OF_ONE_SCORE[name](*multiclass, notion=Half())
+        OF_ONE_SCORE[name](y, proba, notion=Half())
 
 
 def noise_of_densities(n_samples):
@@ -224,5 +226,6 @@ REFUSED = {
     [(function, *case) for function, cases in REFUSED.items() for case in cases],
 )
 def test_what_is_refused(function, words, options, multiclass):
+    y, proba = multiclass
     with pytest.raises(ValueError, match=words):
-        function(*multiclass, **options)
+        function(y, proba, **options)

@@ -41,17 +41,18 @@ def test_by_loops(name, bins, weighted, multiclass):
 
 
 def test_names_of_bins_and_other_distances(multiclass):
+    y, proba = multiclass
     for name, bins in (("median", MedianCells(15)), ("uniform", UniformBins(10))):
-        errors = [simplex_calibration_error(*multiclass, bins=b) for b in (name, bins)]
+        errors = [simplex_calibration_error(y, proba, bins=b) for b in (name, bins)]
         assert errors[0] == errors[1]
 
     class Largest:
         def divergence(self, target, forecast):
             return np.abs(target - forecast).max(axis=-1)
 
-    largest = simplex_calibration_error(*multiclass, distance=Largest())
-    assert 0 < largest <= simplex_calibration_error(*multiclass, distance="cityblock")
-    assert simplex_calibration_error(*multiclass, distance=LogLoss()) > 0
+    largest = simplex_calibration_error(y, proba, distance=Largest())
+    assert 0 < largest <= simplex_calibration_error(y, proba, distance="cityblock")
+    assert simplex_calibration_error(y, proba, distance=LogLoss()) > 0
 
 
 @pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])

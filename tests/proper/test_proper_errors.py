@@ -50,7 +50,8 @@ ALL = [sk.proper_calibration_error, sk.refinement_loss, sk.sharpness, sk.score_d
 )
 def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass):
     """Exactly, with the same smoother and method="risk", or with averaged maps."""
-    weight = np.random.default_rng(0).uniform(0.2, 2, len(multiclass[0]))
+    y, proba = multiclass
+    weight = np.random.default_rng(0).uniform(0.2, 2, len(y))
     for sample_weight in (None, weight):
         arguments = {
             "loss": loss,
@@ -58,30 +59,31 @@ def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass)
             "smoother": smoother,
             "sample_weight": sample_weight,
         }
-        calibration = sk.proper_calibration_error(*multiclass, **arguments)
-        refinement = sk.refinement_loss(*multiclass, **arguments)
-        terms = sk.score_decomposition(*multiclass, **arguments)
+        calibration = sk.proper_calibration_error(y, proba, **arguments)
+        refinement = sk.refinement_loss(y, proba, **arguments)
+        terms = sk.score_decomposition(y, proba, **arguments)
         assert calibration + refinement == pytest.approx(terms.loss, rel=1e-13)
         assert (terms.calibration, terms.refinement) == (calibration, refinement)
         assert terms.uncertainty - terms.sharpness == pytest.approx(refinement, rel=1e-13)
-        assert terms.sharpness == sk.sharpness(*multiclass, **arguments)
+        assert terms.sharpness == sk.sharpness(y, proba, **arguments)
 
 
 @pytest.mark.parametrize(("function", "smoother"), rotated(ALL, [None, "kernel"], 1))
 def test_auto_is_cross_for_quadratic_scores_and_risk_for_others(function, smoother, multiclass):
     """By default the Brier score has averaged maps, without folds."""
+    y, proba = multiclass
     # Quadratic by declaration, and none of ours.
     halved = altered(
         Brier, **dict.fromkeys(("entropy", "gradient"), lambda estimate: 0.5 * estimate)
     )()
     for loss, method in [("brier", "cross"), (halved, "cross"), ("spherical", "risk")]:
         options = {"loss": loss, "smoother": smoother}
-        estimate = function(*multiclass, **options)
-        assert estimate == function(*multiclass, **options, method="auto")
-        same = estimate == function(*multiclass, **options, method=method)
+        estimate = function(y, proba, **options)
+        assert estimate == function(y, proba, **options, method="auto")
+        same = estimate == function(y, proba, **options, method=method)
         assert same == (smoother is not None or loss != "brier")
         if method == "cross" and same:
-            assert estimate != function(*multiclass, **options, method="risk")
+            assert estimate != function(y, proba, **options, method="risk")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +117,9 @@ NAMED |= {None: LogitSmoother(), GaussianNB(): CrossFitted(GaussianNB())}
 @pytest.mark.parametrize(("name", "smoother"), NAMED.items(), ids=str)
 def test_names_of_smoothers(name, smoother, binary):
     """Names and classifiers are short for objects, and objects stay unfitted."""
+    y, proba = binary
     by_name, by_smoother = (
-        sk.proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, smoother)
+        sk.proper_calibration_error(y, proba, smoother=s, method="direct") for s in (name, smoother)
     )
     assert by_name == by_smoother and not hasattr(smoother, "forecast_")
 
@@ -125,13 +128,13 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
     """From blocks, without a copy or a one-hot target; to the last bit, however a block is cut."""
     y, proba = multiclass
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
-    summed = sk.calibration_upper_bound(*multiclass, notion=Classwise("sum"))
+    summed = sk.calibration_upper_bound(y, proba, notion=Classwise("sum"))
     # the K binary Brier scores sum to the multiclass one
-    assert summed == pytest.approx(sk.calibration_upper_bound(*multiclass), rel=1e-12)
+    assert summed == pytest.approx(sk.calibration_upper_bound(y, proba), rel=1e-12)
     for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
         monkeypatch.undo()
         expected = loss.loss(np.eye(3)[y], proba).mean() - loss.infimum
-        bound = sk.calibration_upper_bound(*multiclass, loss=loss)
+        bound = sk.calibration_upper_bound(y, proba, loss=loss)
         assert bound == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}
         whole = sk.calibration_upper_bound(y, proba, **options)
