@@ -72,14 +72,14 @@ def pytest_runtest_setup(item):
 
 def pytest_collection_modifyitems(config, items):
     """Thin the instances of tests out, as `--every` says."""
-    step, seen, kept, left_out = config.option.every, {}, [], []
+    step, seen, selected, left_out = config.option.every, {}, [], []
     for item in items:
         test = item.nodeid.partition("[")[0]
-        (left_out if seen.get(test, 0) % step else kept).append(item)
+        (left_out if seen.get(test, 0) % step else selected).append(item)
         seen[test] = seen.get(test, 0) + 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+        items[:] = selected
 
 
 def pytest_collection_finish():
@@ -103,7 +103,7 @@ def pytest_sessionfinish(session):
     if path and reporter is not None:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         allowed = tuple(line for line in lines if line and not line.startswith("#"))
-        reasons = [one.longrepr[2] for one in reporter.stats.get("skipped", [])]
+        reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", [])]
         reasons = {reason.removeprefix("Skipped: ") for reason in reasons}
         if odd := sorted(reason for reason in reasons if not reason.startswith(allowed)):
             reporter.write_line(f"skipped for reasons that are not in {path}: {odd}", red=True)
@@ -165,12 +165,12 @@ class Alive:
         self.lock = threading.Lock()
 
     def block(self, values):
-        found = values.copy().view(Block)
-        found.owner = self
+        block = values.copy().view(Block)
+        block.owner = self
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
-        return found
+        return block
 
 
 class Block(np.ndarray):
@@ -186,8 +186,8 @@ def peak_memory(call):
     """The result of a call, and the most bytes that were in use during it."""
     tracemalloc.start()
     try:
-        found = call()
-        return found, tracemalloc.get_traced_memory()[1]
+        result = call()
+        return result, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -257,11 +257,11 @@ def mean_frequency(log_odds, spread):
 
 def report_of(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
     """A report of forecasts whose logits are multiplied."""
-    data = skcalib.datasets.make_tempered_simplex(
+    sample = skcalib.datasets.make_tempered_simplex(
         n_samples, n_classes, score_temperature=temperature, random_state=0
     )
     return skcalib.CalibrationReport.from_predictions(
-        data.y, data.y_proba, labels=np.arange(n_classes), **parameters
+        sample.y, sample.y_proba, labels=np.arange(n_classes), **parameters
     )
 
 

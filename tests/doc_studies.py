@@ -23,8 +23,8 @@ def imported(name, *others, folder=STUDIES):
             yield importlib.import_module(name)
         finally:
             sys.path.remove(str(folder))
-            for one in (name, *others):
-                sys.modules.pop(one, None)
+            for module in (name, *others):
+                sys.modules.pop(module, None)
 
     return study
 

@@ -3,17 +3,17 @@
 from itertools import combinations, product
 
 
-def rotated(rows, columns, each):
+def rotated(rows, columns, per_row):
     """Pairs of a row and a column: so many columns for every row, in turn, until all have come."""
     rows, columns = list(rows), list(columns)
-    found = [
-        (row, columns[(k + j * len(columns) // each) % len(columns)])
+    pairs = [
+        (row, columns[(k + j * len(columns) // per_row) % len(columns)])
         for k, row in enumerate(rows)
-        for j in range(each)
+        for j in range(per_row)
     ]
-    used = {id(column) for _, column in found}
-    assert used == {id(column) for column in columns}, "some column never comes: raise `each`"
-    return found
+    used = {id(column) for _, column in pairs}
+    assert used == {id(column) for column in columns}, "some column never comes: raise `per_row`"
+    return pairs
 
 
 def covering(*factors):
@@ -21,14 +21,14 @@ def covering(*factors):
     factors = [list(values) for values in factors]
     everything = list(product(*(range(len(values)) for values in factors)))
     missing = {pair for chosen in everything for pair in _pairs(chosen)}
-    found = []
+    combinations = []
     while missing:
         best = max(everything, key=lambda chosen: len(missing.intersection(_pairs(chosen))))
         missing.difference_update(_pairs(best))
-        found.append(best)
+        combinations.append(best)
     return [
         tuple(values[k] for values, k in zip(factors, chosen, strict=True))
-        for chosen in sorted(found)
+        for chosen in sorted(combinations)
     ]
 
 

@@ -26,7 +26,7 @@ OLD_SKLEARN = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7)
 
 def public_estimators():
     """Classes with `fit` among the public names, without the abstract base of smoothers."""
-    classes = [one for one in public_names().values() if inspect.isclass(one)]
+    classes = [kind for kind in public_names().values() if inspect.isclass(kind)]
     return [c for c in classes if hasattr(c, "fit") and c not in ABSTRACT]
 
 
@@ -54,10 +54,10 @@ class Simplex:
         rng = np.random.default_rng(0)
         self.projection_ = rng.normal(size=(X.shape[1], n_classes)) / np.sqrt(X.shape[1])
 
-    def _learned(self, X, learn, *rest):
+    def _learned(self, X, learn, *labels_and_weights):
         """The recalibrator that has learned the probabilities, with the names of the features."""
         names = vars(self).pop("feature_names_in_", None)
-        learn(self._proba(X), *rest)
+        learn(self._proba(X), *labels_and_weights)
         self.n_features_in_ = X.shape[1]
         if names is not None:
             self.feature_names_in_ = names
@@ -195,8 +195,11 @@ COUNTING = (
     *(s.DirichletCalibration, s.recalibration.DiagonalOrderPreserving, s.GroupRecalibrator),
 )
 EXEMPT = {
-    **{one: {EQUIVALENCE: COUNTS} for one in COUNTING},
-    **{one: {EQUIVALENCE: SEPARABLE} for one in (s.PlattScaling, s.recalibration.QuadraticScaling)},
+    **{kind: {EQUIVALENCE: COUNTS} for kind in COUNTING},
+    **{
+        kind: {EQUIVALENCE: SEPARABLE}
+        for kind in (s.PlattScaling, s.recalibration.QuadraticScaling)
+    },
     s.recalibration.KernelRecalibrator: {EQUIVALENCE: RANKS},
     s.RecalibratedClassifierCV: {
         EQUIVALENCE: COUNTS,
@@ -297,4 +300,4 @@ def answers(estimator, X):
 def other_instances():
     """One of each of `NOT_CHECKED`."""
     needs = {CrossFitted: {"estimator": LogisticRegression()}, s.ForecastSketch: {"labels": [0, 1]}}
-    return [other(**needs.get(other, {})) for other in NOT_CHECKED]
+    return [kind(**needs.get(kind, {})) for kind in NOT_CHECKED]

@@ -56,9 +56,9 @@ def others(module, base, listed, *, abstract=()):
     A new class is then held to the laws as soon as it is public; what cannot be made without
     arguments fails here until the list has an instance.
     """
-    known = {base, *abstract, *(type(one) for one in listed)}
+    known = {base, *abstract, *(type(instance) for instance in listed)}
     classes = filter(inspect.isclass, (getattr(module, name) for name in module.__all__))
-    return [one() for one in classes if issubclass(one, base) and one not in known]
+    return [kind() for kind in classes if issubclass(kind, base) and kind not in known]
 
 
 #: Warnings of our own that say something about a forecast; anything else is a failure.
@@ -143,11 +143,11 @@ def public_name(function):
     return function.__name__ if owner is None else f"{owner.__name__}.{function.__name__}"
 
 
-def _given(function, more):
+def _given(function, extra_arguments):
     """The function with more arguments, which are made of labels and forecasts."""
 
     def call(y_true, y_proba, **arguments):
-        return function(y_true, y_proba, **more(y_true, y_proba), **arguments)
+        return function(y_true, y_proba, **extra_arguments(y_true, y_proba), **arguments)
 
     call.__name__, call.__signature__ = public_name(function), inspect.signature(function)
     return call
@@ -185,7 +185,9 @@ def _watched(kind, **parameters):
             sample_weight = sample_weight / sample_weight.max()
         stream = kind(problem.classes, **parameters)
         stream.partial_fit(y_true, y_proba, sample_weight)
-        windows = [(one.mean_predicted, one.observed) for one in getattr(stream, "windows_", ())]
+        windows = [
+            (window.mean_predicted, window.observed) for window in getattr(stream, "windows_", ())
+        ]
         return stream.path_, stream.n_samples_seen_, getattr(stream, "alarms_", None), windows
 
     call.__name__ = kind.__name__
@@ -204,7 +206,7 @@ _unlabelled.__name__ = "expected_performance"
 
 
 def _recipes(function, *options, **facts):
-    return [Recipe(function, options=one, **facts) for one in (options or ({},))]
+    return [Recipe(function, options=arguments, **facts) for arguments in (options or ({},))]
 
 
 def _forecast_recipes():
@@ -303,7 +305,9 @@ def _forecast_recipes():
     )
     metrics = s.calibration_error, s.ks_calibration_error, s.root_brier_score
     for metric in (*metrics, s.kernel_calibration_error):
-        interval = _given(s.calibration_error_interval, lambda *_, one=metric: {"metric": one})
+        interval = _given(
+            s.calibration_error_interval, lambda *_, metric=metric: {"metric": metric}
+        )
         yield from _recipes(interval, {"n_resamples": 99}, infinite=True, order=True)
     few = {"n_resamples": 39}
     yield from _recipes(s.corp_decomposition, top, classwise)
@@ -461,11 +465,11 @@ def _each(value):
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         yield float(value)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _each(one)
+        for element in value:
+            yield from _each(element)
     elif isinstance(value, dict):
         yield from _each([value[key] for key in sorted(value, key=str)])
     elif is_dataclass(value):
-        yield from _each([getattr(value, one.name) for one in fields(value)])
+        yield from _each([getattr(value, field.name) for field in fields(value)])
     elif type(value).__module__.startswith("skcalib"):
-        yield from _each({name: one for name, one in vars(value).items() if name[-1] != "_"})
+        yield from _each({name: member for name, member in vars(value).items() if name[-1] != "_"})

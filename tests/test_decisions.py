@@ -56,11 +56,13 @@ def test_a_threshold_is_a_matrix_of_costs():
     p = np.random.default_rng(0).random((500, 1))
     forecast, target = pairs(p[:, 0]), pairs(p[::-1, 0])
     for t in (0.1, 0.37, 0.8):
-        one, other = Elementary(t), DecisionCost([[0, t], [1 - t, 0]])
-        assert_allclose(one.loss(target, forecast), other.loss(target, forecast))
+        elementary, decision = Elementary(t), DecisionCost([[0, t], [1 - t, 0]])
+        assert_allclose(elementary.loss(target, forecast), decision.loss(target, forecast))
         scaled = DecisionCost([[3, 3 + 7 * t], [2 + 7 * (1 - t), 2]])  # other units and constants
         shift = target @ np.array([3, 2])
-        assert_allclose(scaled.loss(target, forecast), shift + 7 * one.loss(target, forecast))
+        assert_allclose(
+            scaled.loss(target, forecast), shift + 7 * elementary.loss(target, forecast)
+        )
 
 
 def test_refusals():
@@ -75,11 +77,15 @@ def test_refusals():
     with pytest.raises(ValueError, match="so no map can be fitted by it: fit with loss='log'"):
         skcalib.PlattScaling(loss=Elementary(0.3)).fit([0.2, 0.7, 0.6], [0, 1, 1])
     either, both = "Pass either threshold= .a probability. or costs=", {"costs": [[0, 1], [1, 0]]}
-    other = "for 2 classes, but the forecasts have 3: pass costs"
-    one = {"threshold": 0.3}
-    for given, words in (({}, either), (one, other), ({**one, **both}, either)):
+    needs_costs = "for 2 classes, but the forecasts have 3: pass costs"
+    threshold = {"threshold": 0.3}
+    for arguments, words in (
+        ({}, either),
+        (threshold, needs_costs),
+        ({**threshold, **both}, either),
+    ):
         with pytest.raises(ValueError, match=words):
-            skcalib.decision_regret([0, 1, 2], np.full((3, 3), 1 / 3), **given)
+            skcalib.decision_regret([0, 1, 2], np.full((3, 3), 1 / 3), **arguments)
 
 
 def test_parts_of_the_trial():
@@ -93,39 +99,41 @@ def test_parts_of_the_trial():
     }
     assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.06)
     y, s, *_, X = world(12_000)
-    found = skcalib.decision_regret(y, s, threshold=0.3, X=X)
+    regret = skcalib.decision_regret(y, s, threshold=0.3, X=X)
     for name, value in truth.items():
-        part = getattr(found, name)
+        part = getattr(regret, name)
         assert abs(part.estimate - value) < 3 * part.standard_error, name
-    assert found.grouping.low > 0
-    assert 0.07 < found.changed < 0.13
-    text = str(found)
+    assert regret.grouping.low > 0
+    assert 0.07 < regret.changed < 0.13
+    text = str(regret)
     assert "recalibration would save" in text and "features would save at least" in text
-    assert list(found.to_frame()["part"]) == ["expected_cost", "calibration", "grouping", "rest"]
+    assert list(regret.to_frame()["part"]) == ["expected_cost", "calibration", "grouping", "rest"]
 
 
 @pytest.mark.parametrize(("n_classes", "weighted"), [(2, False), (3, True)])
 def test_parts_add_up(n_classes, weighted):
-    data = make_tempered_simplex(1500, n_classes, random_state=0)
+    sample = make_tempered_simplex(1500, n_classes, random_state=0)
     weight = np.random.default_rng(0).exponential(size=1500) if weighted else None
     costs = COSTS3 if n_classes == 3 else [[1, 4, 2], [9, 0, 4]]
     X = np.random.default_rng(1).normal(size=(1500, 2))
-    found = skcalib.decision_regret(data.y, data.y_proba, costs=costs, X=X, sample_weight=weight)
-    parts = (found.calibration, found.grouping, found.rest)
-    assert abs(sum(part.estimate for part in parts) - found.expected_cost.estimate) < 1e-12
-    cost = np.array(costs)[data.y, found.score.decisions(data.y_proba)]
-    assert found.expected_cost.estimate == pytest.approx(np.average(cost, weights=weight))
-    for part in (*parts, found.expected_cost):
+    regret = skcalib.decision_regret(
+        sample.y, sample.y_proba, costs=costs, X=X, sample_weight=weight
+    )
+    parts = (regret.calibration, regret.grouping, regret.rest)
+    assert abs(sum(part.estimate for part in parts) - regret.expected_cost.estimate) < 1e-12
+    cost = np.array(costs)[sample.y, regret.score.decisions(sample.y_proba)]
+    assert regret.expected_cost.estimate == pytest.approx(np.average(cost, weights=weight))
+    for part in (*parts, regret.expected_cost):
         assert part.low <= part.estimate <= part.high
 
 
 def test_a_model_gets_the_weights():
     """Which make the event the more frequent class: the model always decides for it."""
     weight = np.where(Y == 1, 9.0, 1.0)
-    given = {"sample_weight": weight, "model": DummyClassifier()}
-    found = skcalib.decision_regret(Y, S, threshold=0.5, X=X, **given)
+    options = {"sample_weight": weight, "model": DummyClassifier()}
+    regret = skcalib.decision_regret(Y, S, threshold=0.5, X=X, **options)
     loss = Elementary(0.5).loss(pairs(Y), pairs(np.ones(3000)))
-    assert found.rest.estimate == pytest.approx(np.average(loss, weights=weight))
+    assert regret.rest.estimate == pytest.approx(np.average(loss, weights=weight))
     assert Y.mean() < 0.5
 
 
@@ -149,16 +157,16 @@ def test_a_model_gets_the_features_and_the_logits_of_the_forecasts(n_classes):
 
 
 def test_the_same_as_the_error_of_the_score():
-    found, loss = skcalib.decision_regret(Y, S, threshold=0.3), Elementary(0.3)
-    assert found.calibration.estimate == skcalib.proper_calibration_error(Y, S, loss=loss)
+    regret, loss = skcalib.decision_regret(Y, S, threshold=0.3), Elementary(0.3)
+    assert regret.calibration.estimate == skcalib.proper_calibration_error(Y, S, loss=loss)
     terms = skcalib.score_decomposition(Y, S, loss=loss)
-    assert found.rest.estimate == pytest.approx(terms.refinement)
+    assert regret.rest.estimate == pytest.approx(terms.refinement)
     interval = skcalib.calibration_error_interval(Y, S, loss=loss)
-    limits = max(found.calibration.low, 0), found.calibration.high
+    limits = max(regret.calibration.low, 0), regret.calibration.high
     assert limits == pytest.approx((interval.low, interval.high))
     after = expit(logit(S) / 1.6)
     gain = skcalib.calibration_improvement(Y, S, after, loss=loss, injective=True)
-    assert gain.low <= found.calibration.estimate <= gain.high
+    assert gain.low <= regret.calibration.estimate <= gain.high
 
 
 @pytest.mark.parametrize("method", ["partition", "risk"])
@@ -166,21 +174,24 @@ def test_the_grouping_loss_of_the_score(method):
     y, s, c, q, X = world(8000)
     score = Elementary(0.3)
     truth = np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q)))
-    found = skcalib.GroupingLossEstimator(loss=score, method=method, n_permutations=0)
-    found.fit(X, y, y_proba=pairs(s))
-    low, high = found.confidence_interval_
-    assert low <= truth and 0.4 * truth < found.grouping_loss_ < high
+    estimator = skcalib.GroupingLossEstimator(loss=score, method=method, n_permutations=0)
+    estimator.fit(X, y, y_proba=pairs(s))
+    low, high = estimator.confidence_interval_
+    assert low <= truth and 0.4 * truth < estimator.grouping_loss_ < high
 
 
 def test_a_sketch_in_place_of_samples():
     y, s, *_ = world(40_000)
     sketch = skcalib.ForecastSketch([0, 1]).fit(y, s)
-    found, expected = (skcalib.decision_regret(*one, threshold=0.3) for one in ((sketch,), (y, s)))
+    of_sketch = skcalib.decision_regret(sketch, threshold=0.3)
+    expected = skcalib.decision_regret(y, s, threshold=0.3)
     error = expected.calibration.standard_error
-    assert found.expected_cost.estimate == pytest.approx(expected.expected_cost.estimate, abs=1e-4)
-    assert abs(found.calibration.estimate - expected.calibration.estimate) < 0.5 * error
-    assert found.calibration.high == pytest.approx(expected.calibration.high, abs=0.5 * error)
-    assert found.rest.standard_error == pytest.approx(expected.rest.standard_error, rel=0.05)
+    assert of_sketch.expected_cost.estimate == pytest.approx(
+        expected.expected_cost.estimate, abs=1e-4
+    )
+    assert abs(of_sketch.calibration.estimate - expected.calibration.estimate) < 0.5 * error
+    assert of_sketch.calibration.high == pytest.approx(expected.calibration.high, abs=0.5 * error)
+    assert of_sketch.rest.standard_error == pytest.approx(expected.rest.standard_error, rel=0.05)
     with pytest.raises(ValueError, match="A sketch has no features: leave out X"):
         skcalib.decision_regret(sketch, threshold=0.3, X=np.ones((5, 1)))
 
@@ -188,11 +199,13 @@ def test_a_sketch_in_place_of_samples():
 def test_features_of_any_kind():
     frame = pd.DataFrame({"x": X[:, 0], "group": pd.Categorical(np.where(X[:, 1], "b", "a"))})
     frame.loc[::7, "x"] = np.nan
-    found = skcalib.decision_regret(Y, S, threshold=0.3, X=frame)
-    assert found.grouping is not None and frame.shape == (3000, 2)
+    regret = skcalib.decision_regret(Y, S, threshold=0.3, X=frame)
+    assert regret.grouping is not None and frame.shape == (3000, 2)
     linear = {"threshold": 0.3, "model": LogisticRegression()}
-    one, two = (skcalib.decision_regret(Y, S, X=X, n_jobs=n, **linear) for n in (None, 2))
-    assert one == two and one.grouping.estimate > 0
+    in_one_job, in_two_jobs = (
+        skcalib.decision_regret(Y, S, X=X, n_jobs=n, **linear) for n in (None, 2)
+    )
+    assert in_one_job == in_two_jobs and in_one_job.grouping.estimate > 0
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
         skcalib.decision_regret(Y, S, threshold=0.3, X=X[:-1])
     with pytest.raises(ValueError, match="y_true and X have different indices"):
@@ -201,29 +214,33 @@ def test_features_of_any_kind():
 
 def test_classes_one_by_one_the_top_label_and_the_positive_class():
     regret = skcalib.decision_regret
-    data = make_tempered_simplex(1500, 3, random_state=0)
-    top = regret(data.y, data.y_proba, threshold=0.6, notion="top_label")
-    confidence, right = data.y_proba.max(axis=1), data.y_proba.argmax(axis=1) == data.y
+    sample = make_tempered_simplex(1500, 3, random_state=0)
+    top = regret(sample.y, sample.y_proba, threshold=0.6, notion="top_label")
+    confidence, right = sample.y_proba.max(axis=1), sample.y_proba.argmax(axis=1) == sample.y
     by_hand = regret(right.astype(int), confidence, threshold=0.6)
     assert top.calibration.estimate == pytest.approx(by_hand.calibration.estimate)
-    each = [regret((data.y == k).astype(int), data.y_proba[:, k], threshold=0.3) for k in range(3)]
-    found = regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
-    costs = [one.expected_cost.estimate for one in each]
-    assert found.expected_cost.estimate == pytest.approx(np.mean(costs))
+    regrets = [
+        regret((sample.y == k).astype(int), sample.y_proba[:, k], threshold=0.3) for k in range(3)
+    ]
+    classwise = regret(sample.y, sample.y_proba, threshold=0.3, notion="classwise")
+    costs = [regret_of_class.expected_cost.estimate for regret_of_class in regrets]
+    assert classwise.expected_cost.estimate == pytest.approx(np.mean(costs))
     labels = np.array(["no", "yes"])[Y]
     plain = regret(Y, S, threshold=0.2)
     assert regret(labels, S, threshold=0.2, pos_label="yes").calibration == plain.calibration
-    other = regret(labels, pairs(S), threshold=0.8, pos_label="no")
-    assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
+    turned = regret(labels, pairs(S), threshold=0.8, pos_label="no")
+    assert turned.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
 
 
 def test_no_sample_changes_its_decision():
     y = np.random.default_rng(0).integers(0, 2, 200)
-    found = skcalib.decision_regret(y, np.full(200, 0.5), threshold=0.1)
-    assert found.changed == 0
-    assert (found.calibration.estimate, found.calibration.low) == (0, 0)
-    one = skcalib.decision_regret([1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1])
-    assert one.expected_cost.estimate == 0
+    regret = skcalib.decision_regret(y, np.full(200, 0.5), threshold=0.1)
+    assert regret.changed == 0
+    assert (regret.calibration.estimate, regret.calibration.low) == (0, 0)
+    of_one_class = skcalib.decision_regret(
+        [1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1]
+    )
+    assert of_one_class.expected_cost.estimate == 0
 
 
 @pytest.mark.parametrize(
@@ -245,8 +262,8 @@ def test_the_regret_is_covered(threshold, bend, least):
         rng = np.random.default_rng(seed)
         s = expit(rng.normal(-0.5, 1.3, 1000))
         y = (rng.random(1000) < curve(s)).astype(int)
-        found = skcalib.decision_regret(y, s, threshold=threshold).calibration
-        covered.append(found.low <= truth <= found.high)
+        interval = skcalib.decision_regret(y, s, threshold=threshold).calibration
+        covered.append(interval.low <= truth <= interval.high)
     assert np.mean(covered) >= least
 
 
@@ -284,8 +301,8 @@ def test_the_upper_limit_of_the_regret_needs_no_map(curve, threshold, shape, kin
             cluster = np.arange(size) // 3 if kind == "clusters" else None
             u = u[cluster * 3] if kind == "clusters" else u  # labels of a cluster depend strongly
             target = np.eye(2)[(u < curve(s)).astype(int)]
-            one = SmoothedProblem(pairs(s), target, pairs(s), weight, False, cluster=cluster)
-            limits.append(regret_interval(score, [one], 1.0, 0.95).high)
+            problem = SmoothedProblem(pairs(s), target, pairs(s), weight, False, cluster=cluster)
+            limits.append(regret_interval(score, [problem], 1.0, 0.95).high)
         assert np.sum(np.array(limits) < truth) < 4
         mean.append(np.mean(limits) - truth)
     assert mean[1] < mean[0] / 2
@@ -295,13 +312,13 @@ def test_sentences_where_no_saving_is_found():
     """No negative saving is stated, and a maximum only where the limit holds for all maps."""
     rng = np.random.default_rng(0)
     p, X = rng.beta(1.5, 4, 800), rng.normal(size=(800, 2))
-    found = skcalib.decision_regret((rng.random(800) < p).astype(int), p, threshold=0.2, X=X)
-    lines = str(found).splitlines()
-    assert found.calibration.low <= 0 and found.grouping.low <= 0
+    regret = skcalib.decision_regret((rng.random(800) < p).astype(int), p, threshold=0.2, X=X)
+    lines = str(regret).splitlines()
+    assert regret.calibration.low <= 0 and regret.grouping.low <= 0
     assert lines[1].startswith("  With these samples no saving by recalibration can be shown; it")
-    assert f"would save at most {found.calibration.high:.3g}." in lines[1]
+    assert f"would save at most {regret.calibration.high:.3g}." in lines[1]
     assert lines[2].startswith("  No saving by a model of the features was found: the one that was")
-    assert "-" not in str(found)
+    assert "-" not in str(regret)
     proba = rng.dirichlet(np.ones(3), 300)
     several = skcalib.decision_regret([rng.choice(3, p=q) for q in proba], proba, costs=COSTS3)
     assert several.calibration.low <= 0 and "at most" not in str(several)
@@ -316,19 +333,19 @@ def test_clusters():
     plain = skcalib.decision_regret(y, p, threshold=0.3)
     alone = skcalib.decision_regret(y, p, threshold=0.3, groups=np.arange(1200))
     assert alone == plain
-    found = skcalib.decision_regret(y, p, threshold=0.3, groups=cluster)
-    assert found.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
+    clustered = skcalib.decision_regret(y, p, threshold=0.3, groups=cluster)
+    assert clustered.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
     cost = np.where(p > 0.3, 0.3 * (1 - y), 0.7 * y)
     sums = (cost - cost.mean()).reshape(60, 20).sum(axis=1)
     error = np.sqrt(np.sum(sums**2) * 60 / 59) / 1200
-    assert found.expected_cost.standard_error == pytest.approx(error)
+    assert clustered.expected_cost.standard_error == pytest.approx(error)
 
 
 def test_a_model_needs_two_classes_in_each_fold():
     """One event is in no training sample of the fold that tests it."""
     rng = np.random.default_rng(0)
-    given = {"threshold": 0.5, "X": rng.normal(size=(300, 2))}
+    options = {"threshold": 0.5, "X": rng.normal(size=(300, 2))}
     p, y = rng.uniform(0.01, 0.1, 300), np.eye(300, dtype=int)[7]
     with pytest.raises(ValueError, match=r"fold have one class: the other has 1 of 300 samples"):
-        skcalib.decision_regret(y, p, model=LogisticRegression(), **given)
-    skcalib.decision_regret(y, p, **given)
+        skcalib.decision_regret(y, p, model=LogisticRegression(), **options)
+    skcalib.decision_regret(y, p, **options)

@@ -44,14 +44,14 @@ GUIDE = Path(__file__).parents[1] / "doc" / "user_guide" / "deploy_a_map.rst"
 pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the documentation is not here")
 VARIANTS = [
     *(s.IsotonicRecalibrator(**{name: True}) for name in ("centered", "strict")),
-    *(s.BetaCalibration(parameters=one) for one in ("am", "ab")),
+    *(s.BetaCalibration(parameters=name) for name in ("am", "ab")),
     s.HistogramBinning(n_bins=60, strategy="uniform"),  # bins without samples
     s.recalibration.DiagonalOrderPreserving(variant="pieces"),
     make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()),
     s.StackedRecalibrator(candidates=[make_pipeline(s.PlattScaling()), s.TemperatureScaling()]),
 ]
 INSTANCES = [*(kind() for kind in RECALIBRATORS), *VARIANTS]
-NAMES = {number: f"{number} {type(one).__name__}" for number, one in enumerate(INSTANCES)}
+NAMES = {number: f"{number} {type(instance).__name__}" for number, instance in enumerate(INSTANCES)}
 NO_SQL = {k for k, name in NAMES.items() if re.search("Kernel|LabelShift|LabelFrequency", name)}
 
 
@@ -184,7 +184,7 @@ SCALED = [*TREES, SVC(), NuSVC(), SVC(kernel="linear"), LogisticRegression(), Li
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("classifier", SCALED, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("classifier", SCALED, ids=lambda model: type(model).__name__)
 def test_classifiers_behind_a_scaler(classifier, scaled, n_classes):
     """Double precision, of features of strange scales whose values in single precision differ.
 
@@ -334,7 +334,10 @@ REFUSED = {
     "by features": (to_json, s.GroupRecalibrator().fit(0 * Y + 0.5, BY_GROUP, features=GROUPS)),
     r"^n_columns must be 2 or 1, got 3\.$": (partial(to_onnx, n_columns=3), PLATT),
     "dtype must be one of 'float32', 'float64', got 8": (partial(to_onnx, dtype=8), PLATT),
-    "A map from JSON cannot be fitted": (lambda one: from_json(to_json(one)).fit(P, Y), PLATT),
+    "A map from JSON cannot be fitted": (
+        lambda recalibrator: from_json(to_json(recalibrator)).fit(P, Y),
+        PLATT,
+    ),
     "^text must be JSON, a str or bytes, got int.$": (from_json, 3),
     "The document is damaged, or does not fit": (from_json, "{"),
     "The document is damaged.*recursion": (from_json, "[" * 10**5),

@@ -121,8 +121,8 @@ USERS = {
     "GroupRecalibrator": numbers_of_recalibrator,
     "differences_at_equal_scores": lambda X, y, p: [
         number
-        for one in differences_at_equal_scores(y, p, X, confidence_level=0.5).named
-        for number in (one.pvalue, one.estimate, one.n_samples)
+        for difference in differences_at_equal_scores(y, p, X, confidence_level=0.5).named
+        for number in (difference.pvalue, difference.estimate, difference.n_samples)
     ],
     "decision_regret": lambda X, y, p: [
         s.decision_regret(y, p, threshold=0.4, X=X).grouping.estimate
@@ -204,15 +204,15 @@ SAME = {
     "dates": [
         pd.DataFrame({"x": pd.to_datetime(times())}),
         pd.DataFrame({"x": times()}, dtype=object),
-        pd.DataFrame({"x": [one.isoformat(" ") for one in times()]}),
+        pd.DataFrame({"x": [moment.isoformat(" ") for moment in times()]}),
         pd.DataFrame({"x": pd.to_datetime(times()).tz_localize("America/New_York")}),
-        pd.DataFrame({"x": [one.replace(tzinfo=UTC) for one in times()]}, dtype=object),
+        pd.DataFrame({"x": [moment.replace(tzinfo=UTC) for moment in times()]}, dtype=object),
         pd.DataFrame({"x": pd.PeriodIndex(times(), freq="h")}),
         pd.DataFrame({"x": pd.to_datetime(times())}).convert_dtypes(dtype_backend="pyarrow"),
         pl.DataFrame({"x": times()}),
         pl.DataFrame({"x": times()}).with_columns(pl.col("x").dt.replace_time_zone("Asia/Tokyo")),
         np.array(times(), dtype="M8[us]")[:, None],
-        [[one] for one in times()],
+        [[moment] for moment in times()],
     ],
     "whole dates": [
         pd.DataFrame({"x": [date(2024, 1, 1 + k % 28) for k in range(40)]}, dtype=object),

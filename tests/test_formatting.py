@@ -26,8 +26,8 @@ INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)
 
 
-def error_interval(*limits, level=0.95, **notes):
-    return ErrorInterval(*limits, 0.0135, level, "method", "target", **notes)
+def error_interval(estimate, low, high, level=0.95, **notes):
+    return ErrorInterval(estimate, low, high, 0.0135, level, "method", "target", **notes)
 
 
 def test_error_interval():
@@ -40,16 +40,16 @@ def test_error_interval():
         ({"conservative": True}, "(95 %, conservative)"),
         ({"reason": "few bins"}, "(95 %, few bins)"),
     ):
-        found = error_interval(0.155, 0.125, 0.178, **notes)
-        assert str(found) == f"0.155 [0.125, 0.178] {words}"
-        assert repr(found).startswith("ErrorInterval(estimate=0.155, low=0.125")
+        estimate = error_interval(0.155, 0.125, 0.178, **notes)
+        assert str(estimate) == f"0.155 [0.125, 0.178] {words}"
+        assert repr(estimate).startswith("ErrorInterval(estimate=0.155, low=0.125")
 
 
 def test_an_interval_has_the_decimals_that_tell_its_limits_apart():
     assert str(MEAN) == "0.155 [0.125, 0.178]"
     assert repr(MEAN).startswith("MeanInterval(estimate=0.155")
-    found = str(CalibrationInterceptSlope(MEAN, MEAN, MEAN))
-    assert found == f"In the large {MEAN}, intercept {MEAN}, slope {MEAN}"
+    text = str(CalibrationInterceptSlope(MEAN, MEAN, MEAN))
+    assert text == f"In the large {MEAN}, intercept {MEAN}, slope {MEAN}"
     assert str(MeanInterval(1.23e-5, 1e-5, 2e-5, 3e-6)) == "0.000012 [0.000010, 0.000020]"
     assert str(MeanInterval(-1e-9, -1e-9, 0.2, 0.1)) == "0.000 [0.000, 0.200]"
     for inf in (INF, np.float64(INF)):
@@ -88,7 +88,7 @@ def test_rare_and_excluded_events_that_did_not_occur_do_not_refute():
 
 
 def test_nonnegative_text():
-    for limits, words in (
+    for (estimate, low, high), words in (
         ((0.155, 0.125, 0.178), "0.155 [0.125, 0.178]"),
         ((0.004, -0.002, 0.010), "0.004 [0, 0.010]"),
         ((0.0, 0.0, 0.010), "0.000 [0, 0.010]"),
@@ -101,7 +101,7 @@ def test_nonnegative_text():
         ((-0.2, -INF, INF), "none detected"),
         ((INF, INF, INF), "inf"),
     ):
-        assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
+        assert nonnegative_text(MeanInterval(estimate, low, high, 0.01)) == words
 
 
 def test_class_text():
@@ -140,16 +140,18 @@ def test_numbers_have_the_decimals_of_their_error():
 
 def test_estimates_of_a_column_have_the_same_decimals():
     """And what cannot be negative is shown so."""
-    limits = (0.0043, 0.0018, 0.0073, 0.0014), (0.0042, 0.003, 0.006, 9e-4)
-    column = [MeanInterval(*one) for one in limits]
+    column = [
+        MeanInterval(0.0043, 0.0018, 0.0073, 0.0014),
+        MeanInterval(0.0042, 0.003, 0.006, 9e-4),
+    ]
     spread = common_spread(*column)
     texts = ["0.00430 [0.00180, 0.00730]", "0.00420 [0.00300, 0.00600]"]
-    assert [interval(one, spread) for one in column] == texts
+    assert [interval(mean, spread) for mean in column] == texts
     assert nonnegative(column[0], spread) == texts[0]
     assert common_spread(MeanInterval(1.0, 1.0, 1.0, 0.0)) is None
-    for limits, words in (
-        ((-0.0138, -0.0261, -0.0015, 0.006), "none detected (upper limit 0.0123)"),
-        ((-0.001, -0.02, 0.018, 0.01), "none detected (upper limit 0.019)"),
-        ((0.01, -0.01, 0.03, 0.01), "0.010 [0.000, 0.030]"),
+    for mean, words in (
+        (MeanInterval(-0.0138, -0.0261, -0.0015, 0.006), "none detected (upper limit 0.0123)"),
+        (MeanInterval(-0.001, -0.02, 0.018, 0.01), "none detected (upper limit 0.019)"),
+        (MeanInterval(0.01, -0.01, 0.03, 0.01), "0.010 [0.000, 0.030]"),
     ):
-        assert nonnegative(MeanInterval(*limits)) == words
+        assert nonnegative(mean) == words

@@ -65,7 +65,7 @@ def problems_by_hand(forecast, y, notion):
     if notion == "top_label":
         top = forecast.argmax(axis=1)
         columns = [(forecast.max(axis=1), target[np.arange(len(y)), top])]
-    return [tuple(np.column_stack([1 - one, one]) for one in pair) for pair in columns]
+    return [tuple(np.column_stack([1 - column, column]) for column in pair) for pair in columns]
 
 
 @pytest.mark.parametrize(("y", "proba"), [(Y2, P2), (Y3, P3)], ids=["K=2", "K=3"])
@@ -73,8 +73,13 @@ def problems_by_hand(forecast, y, notion):
 @pytest.mark.parametrize("loss", ["brier", "log"])
 @pytest.mark.parametrize("h", [0.01, 0.05, 0.3])
 def test_twelve_samples_by_loops(y, proba, notion, loss, h):
-    found = [terms_by_hand(f, t, h, loss) for f, t in problems_by_hand(proba, y, notion)]
-    expected = {name: sum(terms[name] for terms in found) / len(found) for name in found[0]}
+    terms_of_problems = [
+        terms_by_hand(f, t, h, loss) for f, t in problems_by_hand(proba, y, notion)
+    ]
+    expected = {
+        name: sum(terms[name] for terms in terms_of_problems) / len(terms_of_problems)
+        for name in terms_of_problems[0]
+    }
     arguments = {"loss": loss, "notion": notion, "smoother": DirichletKernel(h)}
     for method in ("direct", "risk"):
         error = proper_calibration_error(y, proba, method=method, **arguments)
@@ -93,7 +98,7 @@ LOSSES = {"l2": "brier", "kl": "log"}
 
 def ours(quantity, y, proba, notion, h):
     """The same quantity by our functions, or None if it is not a proper error."""
-    kind, loss, *rest = [*quantity.split("_"), None]
+    kind, loss, *methods = [*quantity.split("_"), None]
     arguments = {"loss": LOSSES.get(loss), "notion": notion, "smoother": DirichletKernel(h)}
     if quantity == "cwce_l2_scalarF":
         return proper_calibration_error(y, proba, **{**arguments, "loss": "brier"}, method="direct")
@@ -102,8 +107,8 @@ def ours(quantity, y, proba, notion, h):
         return np.mean([DirichletKernel(h).fit(f, t).log_likelihood() for f, t in problems])
     if loss not in LOSSES:
         return None
-    if kind == "ce" and rest[0] in ("direct", "risk"):
-        return proper_calibration_error(y, proba, **arguments, method=rest[0])
+    if kind == "ce" and methods[0] in ("direct", "risk"):
+        return proper_calibration_error(y, proba, **arguments, method=methods[0])
     if kind.startswith("ref"):
         return refinement_loss(y, proba, **arguments, method="risk")
     if kind.startswith("sharp"):
@@ -130,10 +135,10 @@ def test_published_values(name, space):
     for row in golden_rows(name):
         if row["params"].get("space") != space:
             continue
-        found = ours(row["quantity"], y, proba, SPACES[space], row["params"]["h"])
-        if found is not None:
+        value = ours(row["quantity"], y, proba, SPACES[space], row["params"]["h"])
+        if value is not None:
             expected = in_our_convention(row, proba.shape[1])
-            assert found == pytest.approx(expected, rel=1e-9), row
+            assert value == pytest.approx(expected, rel=1e-9), row
             seen.add((row["quantity"], row["params"]["h"]))
     assert len({quantity for quantity, _ in seen}) >= 8
     assert len(seen) >= 40

@@ -43,14 +43,14 @@ def test_auto_by_name_is_one_score_at_a_time(binary, multiclass):
         s.calibration_error, s.ks_calibration_error, s.integrated_calibration_index,
         s.proper_calibration_error, s.calibration_upper_bound, s.kernel_calibration_error,
     ]  # fmt: skip
-    for sample, name, event in (
+    for (y, proba), name, event in (
         (binary, "canonical", "class 1"), (multiclass, "top_label", "top label"),
     ):  # fmt: skip
         for error in errors:
-            assert error(*sample, notion="auto") == error(*sample, notion=name)
+            assert error(y, proba, notion="auto") == error(y, proba, notion=name)
         for error in errors[:3]:
-            assert error(*sample) == error(*sample, notion=name)
-        assert s.corp_decomposition(*sample).curves[0].event == event
+            assert error(y, proba) == error(y, proba, notion=name)
+        assert s.corp_decomposition(y, proba).curves[0].event == event
 
 
 def test_top_k_ranks_in_decreasing_order():

@@ -45,8 +45,8 @@ def test_the_error_is_the_mean_over_thresholds(function, options):
         function(event.astype(int), score, notion="canonical", **options)
         for event, score in zip(EVENTS.T, UP_TO.T, strict=True)
     ]
-    found = function(Y, P, notion="cumulative", **options)
-    assert found == pytest.approx(np.mean(alone), rel=1e-9)
+    error = function(Y, P, notion="cumulative", **options)
+    assert error == pytest.approx(np.mean(alone), rel=1e-9)
     assert len(set(alone)) == K - 1  # the thresholds differ
     total = function(Y, P, notion=Cumulative(reduce="sum"), **options)
     assert total == pytest.approx(np.sum(alone), rel=1e-9)
@@ -71,7 +71,7 @@ def test_records_name_their_thresholds():
     bands = s.errors.corp_bands(Y, P, notion="cumulative", n_resamples=39, random_state=0)
     assert [band.event for band in bands] == names
     groups = s.calibration_by_group(Y, P, Y % 2, notion="cumulative")
-    assert {one.event for one in groups.groups} == set(names)
+    assert {group.event for group in groups.groups} == set(names)
     display = s.ReliabilityDisplay.from_predictions(Y, P, notion="cumulative", band=None)
     assert [curve.event for curve in display.curves] == names
     assert_allclose(display.curves[1].scores, UP_TO[:, 1])
@@ -89,8 +89,8 @@ def test_records_name_their_thresholds():
 
 @pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "max", "ks", "kernel", "ici"])
 def test_intervals_contain_the_estimate(metric):
-    found = s.calibration_error_interval(Y, P, metric=metric, notion="cumulative")
-    assert 0 <= found.low <= found.estimate <= found.high
+    interval = s.calibration_error_interval(Y, P, metric=metric, notion="cumulative")
+    assert 0 <= interval.low <= interval.estimate <= interval.high
 
 
 def test_intervals_cover_and_tests_keep_their_level():
@@ -100,8 +100,8 @@ def test_intervals_cover_and_tests_keep_their_level():
         rng = np.random.default_rng(seed)
         truth = rng.dirichlet(2 * np.ones(3), 150)
         y = (rng.random((150, 1)) > truth.cumsum(axis=1)[:, :-1]).sum(axis=1)
-        found = s.calibration_error_interval(y, truth, metric="brier", notion="cumulative")
-        covered += found.low <= 0
+        interval = s.calibration_error_interval(y, truth, metric="brier", notion="cumulative")
+        covered += interval.low <= 0
         rejected += s.kernel_calibration_test(y, truth, notion="cumulative").pvalue < 0.1
     assert covered >= 34 and rejected <= 9
     assert s.kernel_calibration_test(Y, P, notion="cumulative").rejects()
@@ -172,20 +172,20 @@ def test_every_function_of_a_loss_takes_it():
     assert terms.calibration + terms.uncertainty - terms.sharpness == pytest.approx(mean)
     assert s.calibration_upper_bound(Y, P, loss="rps") == pytest.approx(mean)
     assert s.proper_calibration_error(Y, P, loss="rps") == pytest.approx(terms.calibration)
-    found = s.calibration_error_interval(
+    interval = s.calibration_error_interval(
         Y, P, metric=s.proper_calibration_error, loss="rps", smoother=None
     )
-    assert found.low <= terms.calibration <= found.high
+    assert interval.low <= terms.calibration <= interval.high
     truth = np.mean(RankedProbability().divergence(TRUTH, P))
-    assert found.low <= truth <= found.high
+    assert interval.low <= truth <= interval.high
     gain = s.calibration_improvement(Y, P, TRUTH, loss="rps", injective=True)
     assert gain.loss_before == pytest.approx(mean) and gain.low > 0
     assert s.CalibrationErrorEstimator(loss="rps").fit(P, Y).expected_loss_ == pytest.approx(mean)
     sharper = s.TemperatureScaling(loss="rps").fit(P, Y)
     assert sharper.loss_before_ == pytest.approx(mean) and sharper.loss_after_ < mean
     brier = s.TemperatureScaling(loss="brier").fit(P, Y)
-    after = [s.calibration_upper_bound(Y, one.predict_proba(P), loss="rps")
-             for one in (sharper, brier)]  # fmt: skip
+    after = [s.calibration_upper_bound(Y, scaling.predict_proba(P), loss="rps")
+             for scaling in (sharper, brier)]  # fmt: skip
     assert after[0] < after[1]
     few = [s.TemperatureScaling(loss="rps"), s.PlattScaling()]
     stacked = s.StackedRecalibrator(candidates=few, loss="rps").fit(P, Y)
@@ -211,28 +211,28 @@ def test_every_function_of_a_loss_takes_it():
 
 STAGES = np.array(["low", "medium", "high", "top"])
 ORDERED = [
-    lambda y, **data: s.calibration_error(y, P, notion="cumulative", **data),
-    lambda y, **data: s.ks_calibration_error(y, P, notion="cumulative", **data),
-    lambda y, **data: s.proper_calibration_error(y, P, notion="cumulative", **data),
-    lambda y, **data: s.proper_calibration_error(y, P, loss="rps", **data),
-    lambda y, **data: s.refinement_loss(y, P, loss="rps", **data),
-    lambda y, **data: s.calibration_upper_bound(y, P, loss="rps", **data),
-    lambda y, **data: s.calibration_improvement(
-        y, P, TRUTH, loss="rps", injective=True, **data
+    lambda y, **options: s.calibration_error(y, P, notion="cumulative", **options),
+    lambda y, **options: s.ks_calibration_error(y, P, notion="cumulative", **options),
+    lambda y, **options: s.proper_calibration_error(y, P, notion="cumulative", **options),
+    lambda y, **options: s.proper_calibration_error(y, P, loss="rps", **options),
+    lambda y, **options: s.refinement_loss(y, P, loss="rps", **options),
+    lambda y, **options: s.calibration_upper_bound(y, P, loss="rps", **options),
+    lambda y, **options: s.calibration_improvement(
+        y, P, TRUTH, loss="rps", injective=True, **options
     ).estimate,
-    lambda y, **data: s.calibration_error_interval(
-        y, P, metric="brier", notion="cumulative", **data
+    lambda y, **options: s.calibration_error_interval(
+        y, P, metric="brier", notion="cumulative", **options
     ).high,
-    lambda y, **data: s.kernel_calibration_error(y, P, notion="cumulative", **data),
-    lambda y, **data: s.significance.distribution_free_bound(y, P, notion="cumulative",
-    **data).statistic,
-    lambda y, **data: s.corp_decomposition(y, P, notion="cumulative", **data).miscalibration,
-    lambda y, **data: s.decision_regret(y, P, threshold=0.3, notion="cumulative",
-                                        **data).expected_cost.estimate,
-    lambda y, **data: s.compare_calibration(y, P, TRUTH, notion="cumulative", **data).pvalue,
-    lambda y, **data: s.TemperatureScaling(loss="rps", **data).fit(P, y).loss_after_,
-    lambda y, **data: s.CalibrationErrorEstimator(
-        loss="rps", **data
+    lambda y, **options: s.kernel_calibration_error(y, P, notion="cumulative", **options),
+    lambda y, **options: s.significance.distribution_free_bound(y, P, notion="cumulative",
+    **options).statistic,
+    lambda y, **options: s.corp_decomposition(y, P, notion="cumulative", **options).miscalibration,
+    lambda y, **options: s.decision_regret(y, P, threshold=0.3, notion="cumulative",
+                                        **options).expected_cost.estimate,
+    lambda y, **options: s.compare_calibration(y, P, TRUTH, notion="cumulative", **options).pvalue,
+    lambda y, **options: s.TemperatureScaling(loss="rps", **options).fit(P, y).loss_after_,
+    lambda y, **options: s.CalibrationErrorEstimator(
+        loss="rps", **options
     ).fit(P, y).calibration_error_,
 ]  # fmt: skip
 

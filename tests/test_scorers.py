@@ -89,11 +89,11 @@ def test_refinement_and_parts_are_those_of_the_function(loss, scaling):
     proba = model.predict_proba(X)
     parts = s.score_decomposition(y, proba, method="risk", smoother=scaling, **options)
     scorer = DecompositionScorer(loss, scaling)
-    found = scorer(model, X, y, sample_weight=weight)
+    scores = scorer(model, X, y, sample_weight=weight)
     # Forecasts beyond those of the other folds are mapped by the line that continues the map.
-    assert found == {name: pytest.approx(-getattr(parts, name), abs=1e-5) for name in found}
+    assert scores == {name: pytest.approx(-getattr(parts, name), abs=1e-5) for name in scores}
     alone = RefinementScorer(loss, scaling)(model, X, y, sample_weight=weight)
-    assert alone == pytest.approx(found["refinement"], abs=1e-12)
+    assert alone == pytest.approx(scores["refinement"], abs=1e-12)
     options = {"scoring": scorer, "refit": "refinement", "error_score": "raise", "cv": 2}
     search = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1.0]}, **options).fit(X, y)
     assert search.best_score_ == max(search.cv_results_["mean_test_refinement"])
@@ -106,21 +106,21 @@ def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
     """P(Y = 1 | S) is uniform on [0, .7]; a loss has a standard deviation below .4."""
     p, y = shifted(10_000)
     q = np.linspace(0, 0.7, 9999)[1:-1]
-    found = DecompositionScorer()(Fixed().fit(p, y), p, y)
+    scores = DecompositionScorer()(Fixed().fit(p, y), p, y)
     truth = np.mean(q * np.log(q) + (1 - q) * np.log(1 - q))
-    assert found["refinement"] == pytest.approx(truth, abs=0.016) and found["calibration"] < -0.1
+    assert scores["refinement"] == pytest.approx(truth, abs=0.016) and scores["calibration"] < -0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"recalibrator": "isotonic", "cv": KFold(9)}], ids=str)
 def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(options):
     y = np.where(np.arange(300) < 3, 2, Y % 2)
-    found = DecompositionScorer(**options)(LogisticRegression().fit(X, y), X, y)
-    assert np.isfinite(found["loss"]) and np.isinf(found["refinement"]) == bool(options)
-    assert found["calibration"] == (np.inf if options else found["loss"] - found["refinement"])
+    scores = DecompositionScorer(**options)(LogisticRegression().fit(X, y), X, y)
+    assert np.isfinite(scores["loss"]) and np.isinf(scores["refinement"]) == bool(options)
+    assert scores["calibration"] == (np.inf if options else scores["loss"] - scores["refinement"])
     if options:
         certain = DecisionTreeClassifier(random_state=0).fit(X[10:], y[10:])
-        found = DecompositionScorer(**options)(certain, X, y)
-        assert found == {"loss": -np.inf, "calibration": 0, "refinement": -np.inf}
+        scores = DecompositionScorer(**options)(certain, X, y)
+        assert scores == {"loss": -np.inf, "calibration": 0, "refinement": -np.inf}
 
 
 def test_refused_parameters():
@@ -150,12 +150,12 @@ def every_scorer():
 def test_every_search_takes_every_scorer(labels):
     y, scoring, model = np.array(labels)[Y2], every_scorer(), LogisticRegression()
     options = {"cv": 2, "error_score": "raise"}
-    first, found = (
+    in_one_job, in_two_jobs = (
         cross_validate(model, X2, y, scoring=scoring, n_jobs=jobs, **options) for jobs in (1, 2)
     )
     for name, scorer in scoring.items():
-        assert np.isfinite(first[f"test_{name}"]).all()
-        np.testing.assert_array_equal(found[f"test_{name}"], first[f"test_{name}"])
+        assert np.isfinite(in_one_job[f"test_{name}"]).all()
+        np.testing.assert_array_equal(in_two_jobs[f"test_{name}"], in_one_job[f"test_{name}"])
         search = GridSearchCV(model, {"C": [0.01, 1.0]}, scoring=scorer, **options).fit(X2, y)
         assert np.isfinite(search.best_score_)
         assert search.best_score_ == search.cv_results_["mean_test_score"].max()
@@ -186,9 +186,12 @@ def test_multimetric_lists():
             cross_validate(LogisticRegression(), X2, Y2, scoring=refused)
     first, second = s.get_scorers(CALIBRATION), s.get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
-    for one, words in ((2 * names[:1], "named twice"), ([first[names[1]]], "names must be a list")):
+    for request, words in (
+        (2 * names[:1], "named twice"),
+        ([first[names[1]]], "names must be a list"),
+    ):
         with pytest.raises(ValueError, match=words):
-            s.get_scorers(one)
+            s.get_scorers(request)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -222,17 +225,17 @@ def test_scorers_of_one_search_route_each_their_own():
         for asks, scorer in zip((True, False, True), scoring.values(), strict=True):
             scorer.set_score_request(sample_weight=asks)
         options = {"cv": 3, "params": {"sample_weight": weight}, "error_score": "raise"}
-        found = cross_validate(classifier, X2, Y2, scoring=scoring, n_jobs=2, **options)
+        results = cross_validate(classifier, X2, Y2, scoring=scoring, n_jobs=2, **options)
         for name, scorer in scoring.items():
             alone = cross_validate(classifier, X2, Y2, scoring=scorer, **options)["test_score"]
-            np.testing.assert_array_equal(found[f"test_{name}"], alone)
+            np.testing.assert_array_equal(results[f"test_{name}"], alone)
         both = {"scoring": scoring, "refit": "neg_log_loss", "cv": 2}
         search = GridSearchCV(classifier, {"C": [0.1, 1]}, **both).fit(X2, Y2, sample_weight=weight)
         assert np.isfinite(search.score(X2, Y2, sample_weight=weight))
-        one = scoring[CALIBRATION[0]]
-        nested = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=one, cv=2)
-        found = cross_validate(nested, X2, Y2, scoring=one, **options)["test_score"]
-        assert np.isfinite(found).all()
+        calibration_scorer = scoring[CALIBRATION[0]]
+        nested = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=calibration_scorer, cv=2)
+        scores = cross_validate(nested, X2, Y2, scoring=calibration_scorer, **options)["test_score"]
+        assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -263,8 +266,10 @@ def test_every_scorer_takes_folds_that_lack_a_class(name, n_folds):
     """Sorted labels: of three folds, every test class is new to the classifier."""
     order = np.argsort(Y, kind="stable")
     options = {"scoring": every_scorer()[name], "cv": KFold(n_folds), "error_score": "raise"}
-    found = cross_validate(LogisticRegression(), X[order], NAMES[Y[order]], **options)["test_score"]
+    scores = cross_validate(LogisticRegression(), X[order], NAMES[Y[order]], **options)[
+        "test_score"
+    ]
     impossible = name == "neg_log_calibration_error" and n_folds == 3  # and it happened
-    assert np.isfinite(found).all() != impossible and not np.isnan(found).any()
+    assert np.isfinite(scores).all() != impossible and not np.isnan(scores).any()
     if name == "neg_brier_calibration_error" and n_folds == 3:
-        assert np.all(found < -0.5)  # wrong for all, and often certain
+        assert np.all(scores < -0.5)  # wrong for all, and often certain

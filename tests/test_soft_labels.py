@@ -67,14 +67,14 @@ def test_counts_shares_one_column_and_named_columns_are_the_same():
 
 
 def test_refusals():
-    rest = [[1, 0, 0]] * 3
+    other_rows = [[1, 0, 0]] * 3
     for y, words in (
         (np.eye(3)[[0, 1, 2, 1]], "one label per sample.*argmax.*Multilabel.*label distributions"),
         ([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "[Ff]or several labels.*notion=Multilabel"),
-        ([[0.5, 0.4, 0.3], *rest], "row 0 sums to 1.2"),
-        ([[2, 0, 0], [0, 0, 0], *rest[1:]], "no vote in row 1"),
-        ([[2, -1, 0], *rest], "value -1"),
-        ([[0.5, np.nan, 0.5], *rest], "value nan"),
+        ([[0.5, 0.4, 0.3], *other_rows], "row 0 sums to 1.2"),
+        ([[2, 0, 0], [0, 0, 0], *other_rows[1:]], "no vote in row 1"),
+        ([[2, -1, 0], *other_rows], "value -1"),
+        ([[0.5, np.nan, 0.5], *other_rows], "value nan"),
         ([[2, 1], [0, 1], [1, 0], [1, 0]], "y_true has 2 columns and y_proba has 3"),
         ([[2, 1, 0], [0, 1, 0]], "same number of samples: y_true has 2"),
     ):
@@ -148,40 +148,42 @@ def test_the_calibration_error_is_that_of_the_world(notion):
         notions = s.data.notions.NOTIONS[notion]()
         pairs = notions.problems(forecast, calibrated)
         truth = np.mean([Brier().divergence(c, f).mean() for f, c in pairs])
-        for n_votes, found in values.items():
+        for n_votes, errors in values.items():
             y = shares if n_votes is None else votes_of(shares, n_votes, rng)
-            found.append(s.proper_calibration_error(y, forecast, notion=notion) - truth)
-    for found in values.values():
-        assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(12) + 2e-4
+            errors.append(s.proper_calibration_error(y, forecast, notion=notion) - truth)
+    for errors in values.values():
+        assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(12) + 2e-4
     # More votes, less noise; distributions have no noise of votes.
     assert np.std(values[2]) > np.std(values[5]) > np.std(values[None])
 
 
 def test_intervals_of_the_error():
     for metric in ("brier", "log"):
-        found = s.calibration_error_interval(VOTES, FORECAST, metric=metric)
-        given = s.CalibrationErrorEstimator(loss=metric).fit(FORECAST, VOTES)
-        assert (found.low, found.high) == given.confidence_interval_
+        interval = s.calibration_error_interval(VOTES, FORECAST, metric=metric)
+        estimator = s.CalibrationErrorEstimator(loss=metric).fit(FORECAST, VOTES)
+        assert (interval.low, interval.high) == estimator.confidence_interval_
     bound = s.calibration_error_interval(VOTES, FORECAST, metric="upper_bound")
     assert bound.low < s.calibration_upper_bound(VOTES, FORECAST) < bound.high
     with pytest.raises(ValueError, match="Label distributions and annotator counts are for"):
         s.calibration_error_interval(VOTES, FORECAST, metric="l1")
     many = votes_of(SHARES, np.full(300, 100), np.random.default_rng(0))
     assert s.soft_label_decomposition(many, FORECAST, loss="log").grouping.high < 0.2
-    found = [s.soft_label_decomposition(VOTES, FORECAST, confidence_level=c) for c in (0.5, 0.95)]
+    decompositions = [
+        s.soft_label_decomposition(VOTES, FORECAST, confidence_level=c) for c in (0.5, 0.95)
+    ]
     for name in (*PARTS, "excess"):
-        narrow, wide = (getattr(one, name) for one in found)
+        narrow, wide = (getattr(decomposition, name) for decomposition in decompositions)
         assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low), name
 
 
 def test_estimators_take_a_fitted_classifier():
     model = LogisticRegression().fit(SHARES, VOTES.argmax(axis=1))
     proba = model.predict_proba(SHARES)
-    given = s.CalibrationErrorEstimator().fit(proba, VOTES)
-    found = s.CalibrationErrorEstimator(model).fit(SHARES, VOTES)
-    assert found.calibration_error_ == given.calibration_error_
-    low, high = found.confidence_interval_
-    assert low <= found.calibration_error_ <= high
+    of_forecasts = s.CalibrationErrorEstimator().fit(proba, VOTES)
+    of_classifier = s.CalibrationErrorEstimator(model).fit(SHARES, VOTES)
+    assert of_classifier.calibration_error_ == of_forecasts.calibration_error_
+    low, high = of_classifier.confidence_interval_
+    assert low <= of_classifier.calibration_error_ <= high
     grouping = s.GroupingLossEstimator(model).fit(SHARES, VOTES)
     same = s.GroupingLossEstimator().fit(SHARES, VOTES, y_proba=proba)
     assert grouping.grouping_loss_ == same.grouping_loss_
@@ -245,33 +247,33 @@ def test_recalibrators_fit_as_to_all_votes(recalibrator):
 )  # fmt: skip
 def test_recalibrators_with_a_penalty_learn_the_map(recalibrator):
     forecast, calibrated, shares, rng = world(2000)
-    found = recalibrator.fit(forecast, votes_of(shares, 5, rng)).predict_proba(forecast)
-    before, after = (Brier().divergence(calibrated, p).mean() for p in (forecast, found))
+    recalibrated = recalibrator.fit(forecast, votes_of(shares, 5, rng)).predict_proba(forecast)
+    before, after = (Brier().divergence(calibrated, p).mean() for p in (forecast, recalibrated))
     assert after < 0.1 * before
 
 
 def test_parts_add_up():
     for y, loss in ((VOTES, "brier"), (VOTES, "log"), (SHARES, "spherical")):
         for notion in ("canonical", "classwise", "top_label"):
-            found = s.soft_label_decomposition(y, FORECAST, loss=loss, notion=notion)
-            whole, *parts = (getattr(found, name).estimate for name in PARTS)
+            decomposition = s.soft_label_decomposition(y, FORECAST, loss=loss, notion=notion)
+            whole, *parts = (getattr(decomposition, name).estimate for name in PARTS)
             assert whole == pytest.approx(sum(parts), abs=1e-12)
-            assert found.excess.estimate == pytest.approx(parts[0] + parts[1], abs=1e-12)
+            assert decomposition.excess.estimate == pytest.approx(parts[0] + parts[1], abs=1e-12)
             error = s.proper_calibration_error(y, FORECAST, loss=loss, notion=notion)
-            assert found.calibration.estimate == pytest.approx(error, abs=1e-12)
+            assert decomposition.calibration.estimate == pytest.approx(error, abs=1e-12)
 
 
 def test_irreducible_by_hand():
     """m / (m - 1) times 1 - |q|^2 for Brier; a jackknife of Shannon's entropy for the log loss."""
     votes = np.array([[2, 1, 0], [1, 0, 0], [1, 1, 0]])
     forecast = np.full((3, 3), 1 / 3)
-    found = s.soft_label_decomposition(votes, forecast)
-    assert found.irreducible.estimate == pytest.approx((1.5 * 4 / 9 + 2 * 0.5) / 2)
-    assert found.n_measured == 2
+    decomposition = s.soft_label_decomposition(votes, forecast)
+    assert decomposition.irreducible.estimate == pytest.approx((1.5 * 4 / 9 + 2 * 0.5) / 2)
+    assert decomposition.n_measured == 2
     three = -(2 * np.log(2 / 3) + np.log(1 / 3)) / 3
     jackknife = 3 * three - 2 * (2 / 3 * np.log(2))  # one of the two like votes is left out
-    found = s.soft_label_decomposition(votes, forecast, loss="log")
-    assert found.irreducible.estimate == pytest.approx((jackknife + 2 * np.log(2)) / 2)
+    decomposition = s.soft_label_decomposition(votes, forecast, loss="log")
+    assert decomposition.irreducible.estimate == pytest.approx((jackknife + 2 * np.log(2)) / 2)
 
 
 def test_limits_allow_for_the_bias_of_entropies():
@@ -281,28 +283,32 @@ def test_limits_allow_for_the_bias_of_entropies():
     _, _, shares, rng = world(400)
     two = shares[:, :2] / shares[:, :2].sum(axis=1, keepdims=True)
     votes = votes_of(two, 2, rng)
-    found = s.soft_label_decomposition(votes, two, loss="log")
-    part, reach = found.irreducible, 1.966 * found.irreducible.standard_error
+    decomposition = s.soft_label_decomposition(votes, two, loss="log")
+    part, reach = decomposition.irreducible, 1.966 * decomposition.irreducible.standard_error
     assert part.high - part.estimate == pytest.approx(reach - bias.min(), abs=2e-4)
     assert part.estimate - part.low == pytest.approx(reach + bias.max(), abs=2e-4)
-    assert found.excess.high - found.excess.estimate > bias.max()
+    assert decomposition.excess.high - decomposition.excess.estimate > bias.max()
     for n_votes in (2, 5):
-        found = s.soft_label_decomposition(votes_of(shares, n_votes, rng), shares, loss="log")
-        assert found.grouping.low == 0 < found.grouping.high
-        low, high = found.irreducible.low, found.irreducible.high
+        decomposition = s.soft_label_decomposition(
+            votes_of(shares, n_votes, rng), shares, loss="log"
+        )
+        assert decomposition.grouping.low == 0 < decomposition.grouping.high
+        low, high = decomposition.irreducible.low, decomposition.irreducible.high
         assert low < LogLoss().entropy(shares).mean() < high
     with pytest.warns(UserWarning, match=r"Entropies of Spherical\(\) have an unknown bias"):
-        found = s.soft_label_decomposition(votes, two, loss="spherical")
-    assert np.isnan([found.grouping.low, found.excess.high, found.irreducible.low]).all()
-    assert np.isfinite([found.grouping.estimate, found.expected_loss.low]).all()
+        decomposition = s.soft_label_decomposition(votes, two, loss="spherical")
+    assert np.isnan(
+        [decomposition.grouping.low, decomposition.excess.high, decomposition.irreducible.low]
+    ).all()
+    assert np.isfinite([decomposition.grouping.estimate, decomposition.expected_loss.low]).all()
 
 
 def test_exact_distributions_and_known_votes():
     forecast, _, shares, rng = world(500)
-    found = s.soft_label_decomposition(shares, forecast, loss="log")
-    assert found.irreducible.estimate == pytest.approx(LogLoss().entropy(shares).mean())
+    decomposition = s.soft_label_decomposition(shares, forecast, loss="log")
+    assert decomposition.irreducible.estimate == pytest.approx(LogLoss().entropy(shares).mean())
     excess = LogLoss().divergence(shares, forecast).mean()
-    assert found.excess.estimate == pytest.approx(excess)
+    assert decomposition.excess.estimate == pytest.approx(excess)
     votes = votes_of(shares, 4, rng)
     counted = s.soft_label_decomposition(votes, forecast)
     for number in (4, np.full(500, 4)):
@@ -312,20 +318,27 @@ def test_exact_distributions_and_known_votes():
 
 
 def test_weights_and_jobs():
-    kept = np.arange(300) % 3 > 0
-    found = s.soft_label_decomposition(VOTES, FORECAST, sample_weight=kept, notion="classwise")
-    again = s.soft_label_decomposition(VOTES[kept], FORECAST[kept], notion="classwise", n_jobs=2)
+    selected = np.arange(300) % 3 > 0
+    weighted = s.soft_label_decomposition(
+        VOTES, FORECAST, sample_weight=selected, notion="classwise"
+    )
+    again = s.soft_label_decomposition(
+        VOTES[selected], FORECAST[selected], notion="classwise", n_jobs=2
+    )
     for name in PARTS:
-        one, two = (getattr(record, name) for record in (found, again))
-        assert_allclose([one.estimate, one.low, one.high], [two.estimate, two.low, two.high])
+        part, part_again = (getattr(record, name) for record in (weighted, again))
+        assert_allclose(
+            [part.estimate, part.low, part.high],
+            [part_again.estimate, part_again.low, part_again.high],
+        )
 
 
 def test_an_impossible_vote_has_an_infinite_log_loss():
     forecast = np.array([[0.0, 1.0], [0.3, 0.7], [0.5, 0.5], [0.2, 0.8]] * 10)
     votes = np.array([[1, 4], [2, 3], [3, 2], [1, 4]] * 10)
-    found = s.soft_label_decomposition(votes, forecast, loss="log")
-    assert found.expected_loss.estimate == found.calibration.estimate == np.inf
-    assert np.isfinite([found.grouping.estimate, found.irreducible.estimate]).all()
+    decomposition = s.soft_label_decomposition(votes, forecast, loss="log")
+    assert decomposition.expected_loss.estimate == decomposition.calibration.estimate == np.inf
+    assert np.isfinite([decomposition.grouping.estimate, decomposition.irreducible.estimate]).all()
 
 
 @pytest.mark.slow
@@ -347,8 +360,8 @@ def test_coverage(n_classes, n_votes, loss):
     for seed in range(n_sets):
         forecast, _, shares, rng = world(1000, n_classes, seed=seed)
         y = shares if n_votes is None else votes_of(shares, n_votes, rng)
-        found = s.soft_label_decomposition(y, forecast, loss=loss)
+        decomposition = s.soft_label_decomposition(y, forecast, loss=loss)
         for name in PARTS:
-            part = getattr(found, name)
+            part = getattr(decomposition, name)
             covered[name] += part.low <= truth[name] <= part.high
     assert min(covered.values()) >= 87

@@ -33,9 +33,9 @@ def patients(n_samples=800, shift=0.5, seed=0):
 def test_every_number_is_that_of_its_function(weighted):
     y, p = patients()
     weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else None
-    data, level = {"sample_weight": weight}, {"confidence_level": 0.8}
-    found = s.calibration_summary(y, p, **data, **level)
-    assert found.mean_predicted == pytest.approx(np.average(p, weights=weight))
+    options, level = {"sample_weight": weight}, {"confidence_level": 0.8}
+    summary = s.calibration_summary(y, p, **options, **level)
+    assert summary.mean_predicted == pytest.approx(np.average(p, weights=weight))
     for name, interval in {
         "observed": rate_interval(y, weight, **level),
         "observed_expected_ratio": observed_expected_ratio(y, p, weight, **level),
@@ -43,28 +43,30 @@ def test_every_number_is_that_of_its_function(weighted):
         "log_loss": mean_interval(-np.log(np.where(y, p, 1 - p)), weight, **level),
         "auc": concordance_interval(y, p, weight, **level),
     }.items():
-        one = getattr(found, name)
-        limits = one.low, one.estimate, one.high
+        quantity = getattr(summary, name)
+        limits = quantity.low, quantity.estimate, quantity.high
         assert limits == pytest.approx((interval.low, interval.estimate, interval.high), rel=1e-9)
-    lines = s.calibration_intercept_slope(y, p, **data, **level)
+    lines = s.calibration_intercept_slope(y, p, **options, **level)
     for name in ("in_the_large", "intercept", "slope"):
-        assert getattr(found, name) == getattr(lines, name)
+        assert getattr(summary, name) == getattr(lines, name)
     for name, quantile in (("ici", None), ("e50", 0.5), ("e90", 0.9), ("emax", 1)):
-        index = s.integrated_calibration_index(y, p, quantile=quantile, **data)
-        assert getattr(found, name) == pytest.approx(index, abs=1e-12)
-    error = s.proper_calibration_error(y, p, **data)
-    assert found.brier_calibration_error.estimate == pytest.approx(error, abs=1e-12)
+        index = s.integrated_calibration_index(y, p, quantile=quantile, **options)
+        assert getattr(summary, name) == pytest.approx(index, abs=1e-12)
+    error = s.proper_calibration_error(y, p, **options)
+    assert summary.brier_calibration_error.estimate == pytest.approx(error, abs=1e-12)
     limits = s.CalibrationErrorEstimator(**level).fit(p[:, None], y, weight).confidence_interval_
-    interval = found.brier_calibration_error
+    interval = summary.brier_calibration_error
     assert interval.low == pytest.approx(max(limits[0], 0), abs=1e-12)
     assert interval.high >= limits[1]
-    rate = found.observed.estimate
-    skill = 1 - found.brier.estimate / (rate * (1 - rate))
-    assert found.brier_skill.estimate == pytest.approx(skill)
-    assert (found.n_samples, found.n_events, found.event) == (800, y.sum(), "1")
-    assert found.notes == {}
-    assert "0.000" in str(replace(found, emax=0.0)) and "5e-05" in str(replace(found, emax=5e-5))
-    endless = str(replace(found, brier=MeanInterval(0.25, 0.0, np.inf, 0.1)))
+    rate = summary.observed.estimate
+    skill = 1 - summary.brier.estimate / (rate * (1 - rate))
+    assert summary.brier_skill.estimate == pytest.approx(skill)
+    assert (summary.n_samples, summary.n_events, summary.event) == (800, y.sum(), "1")
+    assert summary.notes == {}
+    assert "0.000" in str(replace(summary, emax=0.0)) and "5e-05" in str(
+        replace(summary, emax=5e-5)
+    )
+    endless = str(replace(summary, brier=MeanInterval(0.25, 0.0, np.inf, 0.1)))
     assert "0.250" in endless and " inf" not in endless.split("AUC")[0]
 
 
@@ -75,12 +77,13 @@ def test_likelihood_indices_of_r():
     0.4072464256; D of the recalibrated ones, as in CalibrationCurves, follows from the model
     chi-square 17.8708941771 of lrm.fit.
     """
-    found = s.calibration_summary(*forty())
-    assert found.unreliability == pytest.approx(-0.0354740711719, rel=1e-9)
-    assert found.unreliability_pvalue == pytest.approx(0.7478756362247, abs=0.05)  # drawn
-    assert found.discrimination == pytest.approx((17.8708941771 - 1) / 40, rel=1e-9)
-    assert found.quality == found.discrimination - found.unreliability
-    as_they_are = found.discrimination - (found.unreliability + 2 / 40)
+    y, p = forty()
+    summary = s.calibration_summary(y, p)
+    assert summary.unreliability == pytest.approx(-0.0354740711719, rel=1e-9)
+    assert summary.unreliability_pvalue == pytest.approx(0.7478756362247, abs=0.05)  # drawn
+    assert summary.discrimination == pytest.approx((17.8708941771 - 1) / 40, rel=1e-9)
+    assert summary.quality == summary.discrimination - summary.unreliability
+    as_they_are = summary.discrimination - (summary.unreliability + 2 / 40)
     assert as_they_are == pytest.approx(0.4072464255989, rel=1e-9)
 
 
@@ -89,34 +92,34 @@ def test_quality_is_the_gain_of_the_log_loss(weighted):
     """Q - 1 / n = 2 (log loss of the mean - log loss of the forecast), and with weights nearly."""
     y, p = patients()
     weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else np.ones(len(y))
-    found = s.calibration_summary(y, p, sample_weight=weight)
+    summary = s.calibration_summary(y, p, sample_weight=weight)
     mean = np.full(len(y), np.average(y, weights=weight))
     gain = 2 * (log_loss(y, mean, sample_weight=weight) - log_loss(y, p, sample_weight=weight))
     size = weight.sum() ** 2 / np.sum(weight**2)
     reach = 0.2 / size if weighted else 1e-12
-    assert found.quality == pytest.approx(gain + 1 / size, abs=reach)
+    assert summary.quality == pytest.approx(gain + 1 / size, abs=reach)
     test = s.significance.logistic_calibration_test(y, p, sample_weight=weight)
-    assert (found.unreliability, found.unreliability_pvalue) == (test.estimate, test.pvalue)
+    assert (summary.unreliability, summary.unreliability_pvalue) == (test.estimate, test.pvalue)
     scaled = s.calibration_summary(y, p, sample_weight=3 * weight)
-    assert scaled.discrimination == pytest.approx(found.discrimination, rel=1e-9)
+    assert scaled.discrimination == pytest.approx(summary.discrimination, rel=1e-9)
 
 
 def test_eci_is_the_mean_squared_distance():
     y, p = patients()
-    found = s.calibration_summary(y, p)
+    summary = s.calibration_summary(y, p)
     proba = np.column_stack([1 - p, p])
     conditional = ModelAverage().fit(proba, np.eye(2)[y], np.ones(800)).averaged[:, 1]
-    assert found.eci == pytest.approx(100 * np.mean((conditional - p) ** 2), rel=1e-12)
-    assert found.ici**2 <= found.eci / 100 <= found.emax**2
+    assert summary.eci == pytest.approx(100 * np.mean((conditional - p) ** 2), rel=1e-12)
+    assert summary.ici**2 <= summary.eci / 100 <= summary.emax**2
     # Of a rare event the predictions are too high.
     rng = np.random.default_rng(0)
     risk = rng.beta(1, 17, 4000)
-    found = s.calibration_summary(rng.random(4000) < risk, 13 * risk / (1 - risk + 13 * risk))
-    assert found.event == "True"
-    assert found.observed_expected_ratio.high < 0.2
-    assert found.in_the_large.low < -np.log(13) < found.in_the_large.high
-    assert found.brier_skill.high < 0
-    assert found.ici == pytest.approx(0.3, abs=0.03)
+    summary = s.calibration_summary(rng.random(4000) < risk, 13 * risk / (1 - risk + 13 * risk))
+    assert summary.event == "True"
+    assert summary.observed_expected_ratio.high < 0.2
+    assert summary.in_the_large.low < -np.log(13) < summary.in_the_large.high
+    assert summary.brier_skill.high < 0
+    assert summary.ici == pytest.approx(0.3, abs=0.03)
 
 
 @pytest.mark.slow
@@ -127,20 +130,20 @@ def test_the_interval_of_the_skill_holds_the_truth():
     brier = np.mean((p - q) ** 2 + q * (1 - q))
     truth = 1 - brier / (q.mean() * (1 - q.mean()))
     skills = [s.calibration_summary(*patients(400, seed=seed)).brier_skill for seed in range(300)]
-    assert 0.91 <= np.mean([one.low <= truth <= one.high for one in skills]) <= 0.985
+    assert 0.91 <= np.mean([skill.low <= truth <= skill.high for skill in skills]) <= 0.985
 
 
 def test_the_event_can_be_any_class_in_any_form():
     y, p = patients(300)
     names = np.array(["no", "yes"])[y]
     expected = s.calibration_summary(y, p)
-    found = s.calibration_summary(names, p)
-    assert found.event == "yes" and found.observed == expected.observed
-    assert found.slope.estimate == pytest.approx(expected.slope.estimate)
-    other = s.calibration_summary(names, 1 - p, pos_label="no")
-    assert other.event == "no" and other.n_events == 300 - expected.n_events
-    assert other.slope.estimate == pytest.approx(expected.slope.estimate)
-    assert other.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
+    summary = s.calibration_summary(names, p)
+    assert summary.event == "yes" and summary.observed == expected.observed
+    assert summary.slope.estimate == pytest.approx(expected.slope.estimate)
+    turned = s.calibration_summary(names, 1 - p, pos_label="no")
+    assert turned.event == "no" and turned.n_events == 300 - expected.n_events
+    assert turned.slope.estimate == pytest.approx(expected.slope.estimate)
+    assert turned.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
 
 
 HARD = {
@@ -158,76 +161,78 @@ HARD = {
 @pytest.mark.parametrize("case", HARD)
 def test_what_does_not_exist_is_none_with_a_reason(case):
     y, p, missing = HARD[case]
-    found = s.calibration_summary(y, p)
-    absent = {name for name in ROWS if getattr(found, name) is None}
-    assert missing <= absent <= set(found.notes)
-    for note in found.notes.values():
+    summary = s.calibration_summary(y, p)
+    absent = {name for name in ROWS if getattr(summary, name) is None}
+    assert missing <= absent <= set(summary.notes)
+    for note in summary.notes.values():
         assert note.endswith(".") and "\n" not in note
     for name in ROWS:
-        value = getattr(found, name)
+        value = getattr(summary, name)
         numbers = [] if value is None else [value]
         if isinstance(value, MeanInterval):
             numbers = [value.low, value.estimate, value.high]
             assert value.low <= max(value.estimate, 0) and value.estimate <= value.high
         assert not np.isnan(numbers).any()
-    assert "nan" not in str(found).lower()
-    assert found.to_frame().shape == (len(ROWS), 6)
+    assert "nan" not in str(summary).lower()
+    assert summary.to_frame().shape == (len(ROWS), 6)
 
 
 def test_separated_data_have_a_calibration_in_the_large():
-    found = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9])
-    assert found.slope is None and "separate the two classes" in found.notes["slope"]
+    summary = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9])
+    assert summary.slope is None and "separate the two classes" in summary.notes["slope"]
     grid = np.linspace(-3, 3, 60_001)
     excess = 2 - expit(grid[:, None] + logit([0.1, 0.3, 0.6, 0.9])).sum(axis=1)
-    assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
+    assert summary.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
 
 
 def test_weights_that_vanish_beside_others():
     """The area under the curve does not depend on the scale of the weights of a class."""
     y, p = patients()
-    found = s.calibration_summary(y, p, sample_weight=np.where(y == 1, 1e-300, 1.0))
-    assert str(found.auc) == str(s.calibration_summary(y, p).auc)
-    assert found.brier_skill is None and "weight is on one class" in found.notes["brier_skill"]
+    summary = s.calibration_summary(y, p, sample_weight=np.where(y == 1, 1e-300, 1.0))
+    assert str(summary.auc) == str(s.calibration_summary(y, p).auc)
+    assert summary.brier_skill is None and "weight is on one class" in summary.notes["brier_skill"]
     weight = np.where(y == 1, 1e-160, 1.0)  # the squares are subnormal numbers
     saved = s.decision_regret(y, p, costs=[[0, 1], [3, 0]], sample_weight=weight).calibration
     assert np.isfinite([saved.low, saved.high]).all()
 
 
 def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
-    fair, other = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
+    fair, unequal = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
     assert fair.brier.low == fair.brier.high == pytest.approx(0.25) and "brier" not in fair.notes
     rate = 1 - 0.025 ** (1 / 30)  # the exact upper limit of no event of 30
-    assert other.brier.low == pytest.approx(0.04) and "same loss" not in other.notes["brier"]
-    assert other.brier.high == pytest.approx(0.04 + rate * 0.6, rel=0.1)
+    assert unequal.brier.low == pytest.approx(0.04) and "same loss" not in unequal.notes["brier"]
+    assert unequal.brier.high == pytest.approx(0.04 + rate * 0.6, rel=0.1)
     sure = s.calibration_summary([0, 1] * 15, [0.0, 1.0] * 15)
     assert (sure.brier.low, sure.brier.high) == (0, 1) and "same loss" in sure.notes["brier"]
 
 
 def test_the_frame_and_the_table_have_a_row_per_quantity():
-    found = s.calibration_summary(*patients())
-    frame = found.to_frame()
+    y, p = patients()
+    summary = s.calibration_summary(y, p)
+    frame = summary.to_frame()
     columns = "quantity estimate low high perfect explanation"
     assert list(frame.columns) == columns.split() and list(frame.index) == list(ROWS)
-    assert frame.loc["slope", "estimate"] == found.slope.estimate
+    assert frame.loc["slope", "estimate"] == summary.slope.estimate
     assert frame.loc["slope", "perfect"] == 1
-    assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == found.ici
+    assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == summary.ici
     missing = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]).to_frame()
     assert missing.loc["slope", "estimate"] is pd.NA
     assert "separate" in missing.loc["slope", "explanation"]
-    lines = str(found).splitlines()
+    lines = str(summary).splitlines()
     assert lines[0].startswith("800 samples, ") and "intervals of 95 %" in lines[0]
     assert len(lines) == 2 + len(ROWS) and max(map(len, lines)) <= 100
     assert len({line.index("]") for line in lines if "]" in line}) == 1
     for number in ("0.000", "0.0004", "0.123"):
-        assert f" {number} " in str(replace(found, ici=float(number)))
+        assert f" {number} " in str(replace(summary, ici=float(number)))
     for name, _, explanation in ROWS.values():
         assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
 
 
 def test_an_error_below_zero_is_none_detected():
     for seed in range(20):
-        found = s.calibration_summary(*patients(200, shift=0.0, seed=seed))
-        if found.brier_calibration_error.estimate < 0:
-            assert "none detected" in str(found) and found.brier_calibration_error.high > 0
+        y, p = patients(200, shift=0.0, seed=seed)
+        summary = s.calibration_summary(y, p)
+        if summary.brier_calibration_error.estimate < 0:
+            assert "none detected" in str(summary) and summary.brier_calibration_error.high > 0
             return
     raise AssertionError("no estimate below zero in twenty data sets of calibrated forecasts")

@@ -82,15 +82,15 @@ def test_isotonic_curves_are_those_of_scikit_learn(name):
     expected = IsotonicRegression(out_of_bounds="clip").fit(proba[:, 1], y).predict(proba[:, 1])
     target = np.column_stack([1 - y, y])
     recalibrator = s.IsotonicRecalibrator(strict=False).fit(proba, y)
-    for found in (
+    for curve in (
         IsotonicSmoother().fit(proba, target).smooth(), recalibrator.predict_proba(proba),
     ):  # fmt: skip
-        np.testing.assert_allclose(found[:, 1], expected, atol=1e-12)
+        np.testing.assert_allclose(curve[:, 1], expected, atol=1e-12)
     gain = np.mean((y - proba[:, 1]) ** 2) - np.mean((y - expected) ** 2)
     assert s.corp_decomposition(y, proba).miscalibration == pytest.approx(gain, abs=1e-12)
     if name == "pure leaves":  # level sets are its distinct averages
-        found = LevelSets().fit(last_digits_changed(proba), target).n_cells_
-        assert found == len(np.unique(np.rint(50 * proba[:, 1])))
+        n_cells = LevelSets().fit(last_digits_changed(proba), target).n_cells_
+        assert n_cells == len(np.unique(np.rint(50 * proba[:, 1])))
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_every_statistic_is_the_same_after_rounding(load, name):
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             warnings.simplefilter("ignore")  # few samples for each class, and infinite losses
             try:
-                found, expected = (numbers(recipe(y, p)) for p in (noisy, rounded))
+                statistics, expected = (numbers(recipe(y, p)) for p in (noisy, rounded))
             except ValueError as error:  # the likelihood of an impossible label
                 assert "exactly 0" in str(error), recipe
                 continue
         np.testing.assert_allclose(
-            found, expected, rtol=1e-6, atol=1e-8, equal_nan=True, err_msg=str(recipe)
+            statistics, expected, rtol=1e-6, atol=1e-8, equal_nan=True, err_msg=str(recipe)
         )
         tested += 1
     assert tested > 70

@@ -48,10 +48,10 @@ def text_of_page(page):
     return html.unescape(" ".join([shown, *("".join(pair) for pair in said)]))
 
 
-def n_words(found):
+def n_words(report):
     """Words of the headline and the sentences of a verdict."""
-    sentences = [s for s in found["verdict"] if s != found["headline"]]
-    return len(" ".join([found["headline"], *sentences]).split())
+    sentences = [s for s in report["verdict"] if s != report["headline"]]
+    return len(" ".join([report["headline"], *sentences]).split())
 
 
 _NUMBER = r"[-−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
@@ -82,33 +82,33 @@ def value_of(text):
 
 def impossible_numbers(text):
     """Numbers outside their range, line by line, in text as a terminal shows it."""
-    found = []
+    sentences = []
     if missing := re.search(r".{0,40}\b(?:nan|NaN|None)\b.{0,40}", text):
-        found.append(f"nan or None: {missing[0]}")
+        sentences.append(f"nan or None: {missing[0]}")
     for line in _logical_lines(text):
         for match in _POINTS.finditer(line):
             values = [value_of(v) for v in match.groups() if v]
             if max(map(abs, values)) > 100:
-                found.append(f"more than 100 points: {line}")
+                sentences.append(f"more than 100 points: {line}")
         for match in _PERCENT.finditer(line):
             values = [value_of(v) for v in match.groups() if v]
             if not 0 <= min(values) <= max(values) <= 100 and not _SIGNED.search(line):
-                found.append(f"less than 0 % or more than 100 %: {line}")
+                sentences.append(f"less than 0 % or more than 100 %: {line}")
         for match in _INTERVAL.finditer(line):
             low, high = value_of(match[2]), value_of(match[3])
             if low > high:
-                found.append(f"an interval the wrong way round: {line}")
+                sentences.append(f"an interval the wrong way round: {line}")
             before = line[: match.start()]  # what the interval is of: a row, or the words before
             if _SIGNED.search(before) or "%" in before[-3:]:
                 continue
             if _SQUARED.search(before):
                 if low < 0 or high > 2:
-                    found.append(f"a squared error outside [0, 2]: {line}")
+                    sentences.append(f"a squared error outside [0, 2]: {line}")
             elif _RATE.search(before) and (low < 0 or high > 1):
-                found.append(f"a rate outside [0, 1]: {line}")
+                sentences.append(f"a rate outside [0, 1]: {line}")
         if _COMPLETE.search(line):
-            found.append(f"an improvement of 100 %: {line}")
-    return list(dict.fromkeys(found))
+            sentences.append(f"an improvement of 100 %: {line}")
+    return list(dict.fromkeys(sentences))
 
 
 def _logical_lines(text):
@@ -142,75 +142,75 @@ _NOT_READ = {"other_class", "column_order", "percent_scale", "label_order", "abs
 _NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
 
 
-def contradictions(found, text=""):
-    """Pairs of statements of one report that cannot both hold; `found` is its dictionary."""
+def contradictions(report, text=""):
+    """Pairs of statements of one report that cannot both hold; `report` is its dictionary."""
     told = []
-    headline, direction = found["headline"], found["direction"]
-    verdict = " ".join([headline, *found["verdict"]])
-    checked = headline.startswith("Check ") and _NOT_READ & set(found["suspicion_kinds"])
+    headline, direction = report["headline"], report["direction"]
+    verdict = " ".join([headline, *report["verdict"]])
+    checked = headline.startswith("Check ") and _NOT_READ & set(report["suspicion_kinds"])
     if checked and direction is not None:
         told.append(f"the input is suspect, the direction {direction}")
-    if not checked and found["miscalibrated"] != (direction is not None):
-        told.append(f"miscalibrated is {found['miscalibrated']}, the direction {direction}")
-    if found["miscalibrated"] and _NOTHING_FOUND.search(verdict + text):
+    if not checked and report["miscalibrated"] != (direction is not None):
+        told.append(f"miscalibrated is {report['miscalibrated']}, the direction {direction}")
+    if report["miscalibrated"] and _NOTHING_FOUND.search(verdict + text):
         told.append("miscalibrated, and no evidence of it")
     for name, pattern in _SAYS.items():
-        if name == direction and not pattern.search(headline) and not found["suspicions"]:
+        if name == direction and not pattern.search(headline) and not report["suspicions"]:
             told.append(f"the direction is {name}, the headline: {headline}")
         if name != direction and pattern.search(headline):
             told.append(f"the direction is {direction}, the headline: {headline}")
     if direction in _OPPOSITE and _SAYS[_OPPOSITE[direction]].search(verdict):
         told.append(f"the direction is {direction}, and the verdict says {_OPPOSITE[direction]}")
-    if found["suspicions"] and found["verdict"][0] != found["suspicions"][0]:
-        told.append(f"a suspicion is not told first: {found['verdict'][0]}")
-    off = [place["label"] for place in found["places"] if place["detected"]]
-    if off and not found["miscalibrated"]:
+    if report["suspicions"] and report["verdict"][0] != report["suspicions"][0]:
+        told.append(f"a suspicion is not told first: {report['verdict'][0]}")
+    off = [place["label"] for place in report["places"] if place["detected"]]
+    if off and not report["miscalibrated"]:
         told.append(f"no evidence of miscalibration, and {', '.join(off)} significantly off")
-    told += _of_advice(found, verdict) + _of_errors(found, verdict) + _of_groups(found, verdict)
+    told += _of_advice(report, verdict) + _of_errors(report, verdict) + _of_groups(report, verdict)
     return told
 
 
-def _of_advice(found, verdict):
+def _of_advice(report, verdict):
     told = []
-    losses = [(name, found[name]["before"], found[name]["after"]) for name in ("log_loss",
+    losses = [(name, report[name]["before"], report[name]["after"]) for name in ("log_loss",
               "brier_score")]  # fmt: skip
-    if found["advice"] not in found["verdict"] and found["advice"] not in verdict:
+    if report["advice"] not in report["verdict"] and report["advice"] not in verdict:
         told.append("the advice is not in the verdict")
-    if found["recommended"] is None:
+    if report["recommended"] is None:
         told += [f"nothing is recommended, {n} after {a}" for n, _, a in losses if a is not None]
         if re.search(r"\brecalibrated (?:forecasts|predictions)|\brecalibrate (?:with|by)\b|"
                      r"RecalibratedClassifierCV", verdict, re.I):  # fmt: skip
-            told.append(f"nothing is recommended: {found['advice']}")
+            told.append(f"nothing is recommended: {report['advice']}")
         return told
-    if found["recommended"] not in verdict and not re.search(r"recalibrate", verdict, re.I):
-        told.append(f"{found['recommended']} is recommended: {found['advice']}")
+    if report["recommended"] not in verdict and not re.search(r"recalibrate", verdict, re.I):
+        told.append(f"{report['recommended']} is recommended: {report['advice']}")
     if re.search(r"does not help|leave (?:it|them)|not recommended", verdict, re.I):
-        told.append(f"{found['recommended']} is recommended, and not: {found['advice']}")
+        told.append(f"{report['recommended']} is recommended, and not: {report['advice']}")
     for name, before, after in losses:
         if after is None or not after <= before:
-            told.append(f"{found['recommended']} is recommended: {name} {before} -> {after}")
+            told.append(f"{report['recommended']} is recommended: {name} {before} -> {after}")
     return told
 
 
-def _of_errors(found, verdict):
+def _of_errors(report, verdict):
     told = []
-    error = found["typical_error"]
-    other = "none" if error["estimate"] else r"\d"
-    if re.search(rf"typical error:? {other}", verdict, re.I):
+    error = report["typical_error"]
+    contradicting = "none" if error["estimate"] else r"\d"
+    if re.search(rf"typical error:? {contradicting}", verdict, re.I):
         told.append(f"the typical error is {error['estimate']}, and the verdict says another")
-    expected, observed = found["mean_predicted"], found["observed_rate"]["estimate"]
-    ratio = found["observed_expected_ratio"]["estimate"]
+    expected, observed = report["mean_predicted"], report["observed_rate"]["estimate"]
+    ratio = report["observed_expected_ratio"]["estimate"]
     if ratio is not None and expected > 0 and abs(ratio - observed / expected) > 1e-6 * ratio:
         told.append(f"the ratio {ratio} is not {observed} over {expected}")
-    side = {"too_high": 1, "too_low": -1}.get(found["direction"], 0)
+    side = {"too_high": 1, "too_low": -1}.get(report["direction"], 0)
     if side * (observed - expected) > 0:
-        told.append(f"{found['direction']}, and {observed} is observed, {expected} predicted")
+        told.append(f"{report['direction']}, and {observed} is observed, {expected} predicted")
     return told
 
 
-def _of_groups(found, verdict):
+def _of_groups(report, verdict):
     told = [f"said: {words}" for words in NEVER.findall(verdict)]
-    named = found["named_groups"]
+    named = report["named_groups"]
     none = re.search(r"no group was found that differs", verdict, re.I)
     if named and none:
         told.append(f"{named[0]['rule']} is named, and no group differs")
@@ -219,10 +219,10 @@ def _of_groups(found, verdict):
         told.append("groups differ, and none is named")
     if any(a["harm"] < b["harm"] - 1e-12 for a, b in pairwise(named)):
         told.append("groups are not sorted by harm")
-    for one in named:
-        low, estimate, high = one["low"], one["estimate"], one["high"]
-        if (estimate > 0) != (one["observed"] > one["expected"]):
-            told.append(f"{one['rule']}: difference {estimate} has the wrong sign")
+    for group in named:
+        low, estimate, high = group["low"], group["estimate"], group["high"]
+        if (estimate > 0) != (group["observed"] > group["expected"]):
+            told.append(f"{group['rule']}: difference {estimate} has the wrong sign")
         if low <= 0 <= high and low < high and low <= estimate <= high:
-            told.append(f"{one['rule']} is named, and its interval holds zero")
+            told.append(f"{group['rule']} is named, and its interval holds zero")
     return told

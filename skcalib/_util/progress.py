@@ -69,7 +69,7 @@ def _showing(seconds):
 
     def report():
         while not done.wait(seconds):
-            if names := _running(sys._current_frames().get(caller)):
+            if names := running_names(sys._current_frames().get(caller)):
                 print_line(f"{perf_counter() - start:.0f} s, in {' > '.join(names)}")
 
     thread = threading.Thread(target=report, daemon=True)
@@ -81,7 +81,7 @@ def _showing(seconds):
         thread.join()
 
 
-def _running(frame):
+def running_names(frame):
     """Names of the functions of skcalib on the stack: the first one and the last two."""
     names = []
     while frame is not None:

@@ -203,8 +203,11 @@ def test_models_of_widmann_are_points_of_the_grid():
 
 def test_truth_of_logistic_scores(within_standard_errors):
     """F24's constants, and means over draws."""
-    for b, tce, lipschitz in (((0.5, -1.5), 0.07444, 1.522), ((0.2, -1.9), 0.02346, 1.142)):
-        sample = make_logistic_scores(200_000, *b, random_state=0)
+    for intercept, slope, tce, lipschitz in (
+        (0.5, -1.5, 0.07444, 1.522),
+        (0.2, -1.9, 0.02346, 1.142),
+    ):
+        sample = make_logistic_scores(200_000, intercept, slope, random_state=0)
         assert sample.truth["tce"] == pytest.approx(tce, abs=6e-6)
         assert sample.truth["lipschitz"] == pytest.approx(lipschitz, abs=6e-4)
         gap = sample.posterior - sample.y_proba

@@ -70,10 +70,10 @@ def test_means_and_bands_by_a_loop(draw, term, weighted, case):
     assert (display.band_ is None) == (len(y) == 1)
     for k, t in enumerate(THRESHOLDS):
         values = [term(*pair, t) for pair in zip(y, p, strict=True)]
-        found = mean_interval(values, weight, 0.9)
-        assert curve.estimate[k] == pytest.approx(found.estimate, abs=1e-14)
-        assert curve.low[k] == pytest.approx(found.low, abs=1e-12)
-        assert curve.high[k] == pytest.approx(found.high, abs=1e-12)
+        interval = mean_interval(values, weight, 0.9)
+        assert curve.estimate[k] == pytest.approx(interval.estimate, abs=1e-14)
+        assert curve.low[k] == pytest.approx(interval.low, abs=1e-12)
+        assert curve.high[k] == pytest.approx(interval.high, abs=1e-12)
 
 
 def test_references_are_the_curves_of_constant_forecasts():
@@ -103,8 +103,8 @@ def test_the_standardized_benefit_is_divided_by_the_event_rate():
     assert display.ax_.get_ylabel() == "Standardized net benefit"
     for k, t in enumerate(THRESHOLDS):
         terms = np.array([benefit_of(*pair, t) for pair in zip(Y, P, strict=True)])
-        found = mean_interval((terms - curve.estimate[k] * Y) / RATE, WEIGHT)
-        assert curve.high[k] - curve.estimate[k] == pytest.approx(found.high - found.estimate)
+        interval = mean_interval((terms - curve.estimate[k] * Y) / RATE, WEIGHT)
+        assert curve.high[k] - curve.estimate[k] == pytest.approx(interval.high - interval.estimate)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -112,10 +112,10 @@ def test_the_net_benefit_is_that_of_the_curve(weighted):
     weight = WEIGHT if weighted else np.ones(60)
     (curve,) = benefit(Y, P, thresholds=THRESHOLDS, sample_weight=weight).curves
     (cost,) = murphy(Y, P, thresholds=THRESHOLDS, sample_weight=weight).curves
-    found = [net_benefit(Y, P, threshold=t, sample_weight=weight) for t in THRESHOLDS]
-    assert_allclose(found, curve.estimate, atol=1e-14)
+    benefits = [net_benefit(Y, P, threshold=t, sample_weight=weight) for t in THRESHOLDS]
+    assert_allclose(benefits, curve.estimate, atol=1e-14)
     rate = np.average(Y, weights=weight)
-    assert_allclose(found, rate - cost.estimate / (1 - THRESHOLDS), atol=1e-14)
+    assert_allclose(benefits, rate - cost.estimate / (1 - THRESHOLDS), atol=1e-14)
 
 
 def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probability():
@@ -133,10 +133,10 @@ def test_the_parts_are_those_of_decision_regret():
     display = murphy(EVENTS, OVER, parts=True, thresholds=THRESHOLDS, sample_weight=weight)
     (curve,) = display.curves
     for k in (1, 9, 16):
-        found = s.decision_regret(EVENTS, OVER, threshold=THRESHOLDS[k], sample_weight=weight)
-        assert curve.estimate[k] == pytest.approx(found.expected_cost.estimate, rel=1e-12)
-        assert curve.remaining[k] == pytest.approx(found.rest.estimate, rel=1e-12)
-        assert curve.regret[k] == pytest.approx(found.calibration.estimate, rel=1e-9, abs=1e-12)
+        regret = s.decision_regret(EVENTS, OVER, threshold=THRESHOLDS[k], sample_weight=weight)
+        assert curve.estimate[k] == pytest.approx(regret.expected_cost.estimate, rel=1e-12)
+        assert curve.remaining[k] == pytest.approx(regret.rest.estimate, rel=1e-12)
+        assert curve.regret[k] == pytest.approx(regret.calibration.estimate, rel=1e-9, abs=1e-12)
     assert_allclose(curve.remaining + curve.regret, curve.estimate, rtol=1e-14)
     assert_array_equal(display.remaining_.get_ydata(), curve.remaining)
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
@@ -157,8 +157,8 @@ def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     display = draw.from_sketch(sketch, thresholds=BETWEEN, name="A")
     expected = draw.from_predictions(y, p, sample_weight=weight, thresholds=BETWEEN, name="A")
     for name in ("estimate", "low", "high", "reference"):
-        found, wanted = (getattr(one.curves[0], name) for one in (display, expected))
-        assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+        values, wanted = (getattr(plotted.curves[0], name) for plotted in (display, expected))
+        assert_allclose(values, wanted, rtol=1e-9, atol=1e-12)
     assert display.line_.get_label() == expected.line_.get_label()
 
 
@@ -173,12 +173,12 @@ def test_events_of_several_classes(draw):
     (expected,) = draw(right, confidence, **options).curves
     assert_allclose(top.curves[0].estimate, expected.estimate, atol=1e-13)
     assert top.ax_.get_xlabel() == "Threshold of the confidence"
-    each = draw(y, proba, notion="classwise", **options)
-    assert len(each.ax_) == len(each.line_) == 3
-    for k, curve in enumerate(each.curves):
+    classwise = draw(y, proba, notion="classwise", **options)
+    assert len(classwise.ax_) == len(classwise.line_) == 3
+    for k, curve in enumerate(classwise.curves):
         (expected,) = draw((y == k).astype(int), proba[:, k], **options).curves
         assert_allclose(curve.estimate, expected.estimate, atol=1e-12)
-        assert each.ax_[k].get_xlabel() == f"Threshold probability of class {k}"
+        assert classwise.ax_[k].get_xlabel() == f"Threshold probability of class {k}"
     for notion in ("canonical", Canonical()):
         with pytest.raises(ValueError, match="use notion='top_label' or 'classwise'"):
             draw(y, proba, notion=notion)
@@ -215,7 +215,7 @@ def test_displays_on_the_same_axes(draw):
         assert first.treat_none_ is second.treat_none_
     low, high = third.ax_.get_xlim()
     assert low == 0 and high >= third.curves[0].threshold[-1]
-    tops = [curve.estimate.max() for one in (first, second, third) for curve in one.curves]
+    tops = [curve.estimate.max() for display in (first, second, third) for curve in display.curves]
     assert third.ax_.get_ylim()[1] > max(tops)
     texts = [text.get_text().split("\n")[0] for text in third.ax_.get_legend().get_texts()]
     assert len(set(texts)) == len(texts) and {"A", "B", "C"} <= {t.split(":")[0] for t in texts}

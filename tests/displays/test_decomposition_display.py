@@ -114,13 +114,13 @@ def test_a_model_without_grouping_an_infinite_interval_and_texts():
 
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 def test_notions_of_three_classes(notion):
-    data = make_tempered_simplex(400, 3, random_state=0)
+    samples = make_tempered_simplex(400, 3, random_state=0)
     options = dict(n_bins=4, region_ratio=20)
     settings = GroupingLossEstimator(**options)
-    display = draw(data.y, data.y_proba, X[:400], notion=notion, grouping=settings)
-    calibration = CalibrationErrorEstimator(notion=notion).fit(data.y_proba, data.y)
+    display = draw(samples.y, samples.y_proba, X[:400], notion=notion, grouping=settings)
+    calibration = CalibrationErrorEstimator(notion=notion).fit(samples.y_proba, samples.y)
     grouping = GroupingLossEstimator(notion=notion, random_state=0, **options)
-    grouping.fit(X[:400], data.y, y_proba=data.y_proba)
+    grouping.fit(X[:400], samples.y, y_proba=samples.y_proba)
     assert_allclose(display.bars_["calibration"][0].get_width(), calibration.calibration_error_)
     assert_allclose(display.bars_["grouping"][0].get_width(), grouping.grouping_loss_)
     names = {"classwise": ", one class against the rest", "top_label": " of the top label"}
@@ -138,8 +138,8 @@ def test_grouping_by_risk_and_by_an_estimator():
 
 def test_all_models_have_the_same_halves_under_a_generator():
     rng = np.random.RandomState(3)
-    one, two = draw(Y, {"a": P, "b": P}, X, random_state=rng).terms
-    assert one.grouping == two.grouping and one.calibration == two.calibration
+    first, second = draw(Y, {"a": P, "b": P}, X, random_state=rng).terms
+    assert first.grouping == second.grouping and first.calibration == second.calibration
 
 
 def test_rows_and_legend_inside_the_figure(terms):
@@ -194,10 +194,10 @@ def test_from_estimators_out_of_fold():
 
 def test_refusals():
     words = pd.DataFrame({"word": np.resize(["a", "b", "c"], len(Y))})
-    sure = [0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}
+    y, sure = [0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}
     for call, message in (
         (lambda: draw(Y, PROBA, X[:7]), "inconsistent numbers of samples|same number"),
-        (lambda: draw(*sure, loss="log"), "The loss of sure is infinite.*use loss='brier'"),
+        (lambda: draw(y, sure, loss="log"), "The loss of sure is infinite.*use loss='brier'"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

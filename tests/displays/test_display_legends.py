@@ -58,10 +58,10 @@ def test_a_new_figure_holds_its_legend(strategy):
     assert not display.figure_.legends and display.ax_.get_legend().get_window_extent().width > 0
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_legend_of_three_models(given):
+@pytest.mark.parametrize("with_axes", [False, True])
+def test_legend_of_three_models(with_axes):
     y, p = world("over-confident")
-    ax = plt.subplots(figsize=(6, 6))[1] if given else None
+    ax = plt.subplots(figsize=(6, 6))[1] if with_axes else None
     for k, power in enumerate((1, 0.6, 1.5)):
         options = {"name": f"Model {k}", "band": None if k else "consistency", "n_resamples": 39}
         display = draw(y, p**power, ax=ax, **options)
@@ -89,10 +89,10 @@ def test_legend_of_ten_folds_has_one_entry(folds):
 
 @pytest.mark.slow
 def test_legends_of_ten_classes():
-    data = make_tempered_simplex(1000, 10, random_state=0)
-    display = draw(data.y, data.y_proba, notion="classwise", n_resamples=39)
+    samples = make_tempered_simplex(1000, 10, random_state=0)
+    display = draw(samples.y, samples.y_proba, notion="classwise", n_resamples=39)
     check(display)
-    draw(data.y, data.posterior, notion="classwise", n_resamples=39, ax=display.ax_, name="B")
+    draw(samples.y, samples.posterior, notion="classwise", n_resamples=39, ax=display.ax_, name="B")
     check(display)
     assert len(display.figure_.legends) == 1  # of what all panels share
     texts = [text.get_text() for text in display.figure_.legends[0].get_texts()]
@@ -102,7 +102,7 @@ def test_legends_of_ten_classes():
 def test_legend_of_maps_and_of_errors():
     y, p = world("over-confident")
     maps = s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator()
-    display = of_maps([one.fit(p, y) for one in maps], p)
+    display = of_maps([recalibrator.fit(p, y) for recalibrator in maps], p)
     check(display)
     assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
     options = {"errors": ["ece", "rbs", "ks"], "n_repeats": 2, "truth": 0.1}
@@ -139,8 +139,8 @@ def test_pos_label_of_every_constructor(folds):
     assert first.ax_.get_xlabel() == "Predicted probability of churn"
     proba = results["estimator"][0].predict_proba(X)
     fitted, score = s.PlattScaling().fit(proba, y), proba[:, 0]
-    for make, given in ((of_map, fitted), (of_maps, [fitted])):
-        display = make(given, score, pos_label="churn")
+    for make, recalibrators in ((of_map, fitted), (of_maps, [fitted])):
+        display = make(recalibrators, score, pos_label="churn")
         assert display.ax_.get_xlabel() == "Predicted probability of churn"
         np.testing.assert_allclose(display.maps[0].scores, score)
     with pytest.raises(ValueError, match="pos_label='leave' is not one of the classes"):
@@ -150,7 +150,7 @@ def test_pos_label_of_every_constructor(folds):
         of_map(several, THREE.y_proba, pos_label=1)
 
 
-LABELS, SCORES = (one[:300] for one in world("over-confident"))
+LABELS, SCORES = (values[:300] for values in world("over-confident"))
 WITHOUT_BAND = {"band": False, "ref_line": False}
 WITHOUT_HISTOGRAM = {"ref_line": False, "histogram": False}
 #: Displays with a line -> options, and those that leave parts out.
@@ -233,22 +233,22 @@ def test_a_panel_for_each_class(name):
     several = cls.from_predictions(labels, THREE.y_proba, notion="classwise", **options)
     for ax, label in zip(several.ax_, ["cat", "dog", "eel"], strict=True):
         assert label in (ax.get_xlabel().split()[-1], ax.get_title().split(" ")[-1])
-    one = cls.from_predictions((THREE.y == 1).astype(int), THREE.y_proba[:, 1], **options)
-    lines = several.ax_[1].lines, one.ax_.lines
+    single = cls.from_predictions((THREE.y == 1).astype(int), THREE.y_proba[:, 1], **options)
+    lines = several.ax_[1].lines, single.ax_.lines
     if name == "GroupCalibrationDisplay":  # intervals are those of all classes at once
-        lines = [several.differences_[1].lines[:1], one.differences_.lines[:1]]
+        lines = [several.differences_[1].lines[:1], single.differences_.lines[:1]]
         low = min(group.difference.low for group in several.groups_)
         assert all(low > ax.get_xlim()[0] for ax in several.ax_)
     for line, expected in zip(*lines, strict=True):
         np.testing.assert_allclose(line.get_xydata(), expected.get_xydata(), atol=1e-12)
     assert len(several.figure_.legends) == 1  # of what all panels share
-    given = plt.subplots(1, 3)[1]
-    assert several.plot(ax=given).ax_ == list(given) and not given[0].figure.legends
-    assert given[0].get_legend() is not None
+    axes = plt.subplots(1, 3)[1]
+    assert several.plot(ax=axes).ax_ == list(axes) and not axes[0].figure.legends
+    assert axes[0].get_legend() is not None
     if name.startswith("Group"):  # panels have no numbers of their own
-        assert given[1].get_legend() is given[2].get_legend() is None
+        assert axes[1].get_legend() is axes[2].get_legend() is None
     with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
-        several.plot(ax=given[0])
+        several.plot(ax=axes[0])
     if hasattr(cls, "from_sketch"):
         sketch = s.ForecastSketch(list(range(3)), notion="classwise")
         sketch.partial_fit(THREE.y, THREE.y_proba, by=options.get("by"))

@@ -69,8 +69,8 @@ def test_a_notion_is_for_the_errors_of_the_table():
             if name not in ("ece", "ks"):  # the root of a square, with its sign
                 value = np.sign(value) * np.sqrt(np.abs(value))
             assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
-    own = draw(Y[:300], P[:300], errors=s.root_brier_score, n_repeats=1).curves[0]
-    assert own.mean[-1] == pytest.approx(s.root_brier_score(Y[:300], P[:300]), rel=1e-12)
+    root = draw(Y[:300], P[:300], errors=s.root_brier_score, n_repeats=1).curves[0]
+    assert root.mean[-1] == pytest.approx(s.root_brier_score(Y[:300], P[:300]), rel=1e-12)
 
 
 def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not():

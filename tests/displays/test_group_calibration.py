@@ -20,14 +20,14 @@ Y, P, GROUP = world(3)
 
 def test_points_and_intervals():
     display = draw(Y, P, GROUP)
-    found = calibration_by_group(Y, P, GROUP).groups
+    groups = calibration_by_group(Y, P, GROUP).groups
     for container, field in ((display.differences_, "difference"),
                              (display.equal_scores_, "equal_scores")):  # fmt: skip
-        numbers = [getattr(one, field) for one in found]
-        assert_allclose(container.lines[0].get_xdata(), [one.estimate for one in numbers])
+        numbers = [getattr(group, field) for group in groups]
+        assert_allclose(container.lines[0].get_xdata(), [interval.estimate for interval in numbers])
         (bars,) = container.lines[2]
         ends = [segment[:, 0] for segment in bars.get_segments()]
-        assert_allclose(ends, [[one.low, one.high] for one in numbers])
+        assert_allclose(ends, [[interval.low, interval.high] for interval in numbers])
     assert display.shrunk_ is None and len(display.ref_line_.get_xdata()) == 2
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["0", "1", "2"]
     low, high = display.ax_.get_ylim()
@@ -35,11 +35,11 @@ def test_points_and_intervals():
 
 
 def test_filled_markers_are_the_groups_that_were_found():
-    for rows, found in ((slice(None), [2]), (GROUP < 2, [])):
+    for rows, different in ((slice(None), [2]), (GROUP < 2, [])):
         display = draw(Y[rows], P[rows], GROUP[rows])
-        lines = [one for one in display.ax_.lines if one.get_label().startswith("Filled")]
+        lines = [line for line in display.ax_.lines if line.get_label().startswith("Filled")]
         filled = [x for line in lines for x in line.get_xdata()]
-        assert_allclose(filled, [display.groups_[k].difference.estimate for k in found])
+        assert_allclose(filled, [display.groups_[k].difference.estimate for k in different])
     assert display.ax_.get_xlabel().endswith("\n◇ Observed frequency - frequency at equal scores")
 
 
@@ -47,8 +47,9 @@ def test_the_smallest_pvalues_of_many_groups():
     y, p, group = world(12)
     group = group.astype(str)  # more numbers than ten would be cut
     display = draw(y, p, group, max_groups=3)
-    pvalues = {one.name: one.pvalue for one in calibration_by_group(y, p, group).groups}
-    names = [one.name for one in display.groups_]
+    results = calibration_by_group(y, p, group).groups
+    pvalues = {result.name: result.pvalue for result in results}
+    names = [result.name for result in display.groups_]
     assert set(names) == set(sorted(pvalues, key=pvalues.get)[:3]) and "11" in names
     assert names == sorted(names, key=int)
     assert display.ax_.get_title() == "3 of 12 groups: the smallest p-values"
@@ -56,7 +57,7 @@ def test_the_smallest_pvalues_of_many_groups():
 
 def test_shrunken_differences_and_parts_left_out():
     display = draw(Y, P, GROUP, shrunk=True, equal_scores=False, legend=False)
-    assert_allclose(display.shrunk_.get_xdata(), [one.shrunk for one in display.groups_])
+    assert_allclose(display.shrunk_.get_xdata(), [group.shrunk for group in display.groups_])
     assert display.equal_scores_ is None and display.ax_.get_legend() is None
     assert display.ax_.get_xlabel() == "Observed frequency - mean prediction"
 
@@ -64,8 +65,8 @@ def test_shrunken_differences_and_parts_left_out():
 def test_a_sketch_and_long_names():
     sketch = ForecastSketch([0, 1]).partial_fit(Y, P, by=GROUP)
     both = draw(Y, P, GROUP), GroupCalibrationDisplay.from_sketch(sketch)
-    points = [display.differences_.lines[0].get_xdata() for display in both]
-    assert_allclose(*points, atol=1e-6)
+    exact, sketched = (display.differences_.lines[0].get_xdata() for display in both)
+    assert_allclose(exact, sketched, atol=1e-6)
     names = np.array(["$a$", "a" * 60])[GROUP % 2]
     texts = [text.get_text() for text in draw(Y, P, names).ax_.get_yticklabels()]
     assert texts == [r"\$a\$", "a" * 31 + "…"]

@@ -130,7 +130,7 @@ def test_colours_markers_labels_and_histogram(diagrams):
         "Perfectly calibrated",
     ]
     display.figure_.canvas.draw()
-    boxes = [one.get_window_extent() for one in (ax, display.ax_hist_, ax.title)]
+    boxes = [artist.get_window_extent() for artist in (ax, display.ax_hist_, ax.title)]
     assert boxes[0].y1 <= boxes[1].y0 < boxes[1].y1 <= boxes[2].y0
     assert boxes[2].y1 <= display.figure_.bbox.y1
     assert display.ax_hist_.get_xlim() == ax.get_xlim()
@@ -152,24 +152,24 @@ def test_colours_markers_labels_and_histogram(diagrams):
 
 
 def test_a_bound_that_is_not_above_zero_is_none_detected():
-    data = make_grouping_problem(500, heterogeneity=0.0, random_state=0)
-    display = draw(data.y, data.y_proba, data.X)
-    (one,) = display.diagrams
-    assert one.grouping_loss.estimate <= 0
+    samples = make_grouping_problem(500, heterogeneity=0.0, random_state=0)
+    display = draw(samples.y, samples.y_proba, samples.X)
+    (diagram,) = display.diagrams
+    assert diagram.grouping_loss.estimate <= 0
     assert display.ax_.get_title().startswith("Grouping loss: none detected\n")
     for change, words in (
         ({"grouping_loss": MeanInterval(0.002, -0.001, 0.005, 0.0015)}, "≥ 0.002 [0.000, 0.005]"),
         ({"calibration_error": -0.0004}, "Calibration error: none detected (Brier score)"),
     ):
-        assert words in title(replace(one, **change), None, "Brier score")
+        assert words in title(replace(diagram, **change), None, "Brier score")
 
 
 def test_title_shows_the_calibration_error_corrected_for_binning():
     """Logits doubled: .0060 of the scores, .0030 of three bins of equal width (L23 prop. C.2)."""
-    data = make_grouping_problem(10_000, random_state=0)
-    score = 1 / (1 + np.exp(-2 * data.X.sum(axis=1)))
+    samples = make_grouping_problem(10_000, random_state=0)
+    score = 1 / (1 + np.exp(-2 * samples.X.sum(axis=1)))
     options = dict(n_bins=3, strategy="uniform", region_ratio=1000)
-    display = draw(data.y, score, data.X, **options)
+    display = draw(samples.y, score, samples.X, **options)
     diagram = display.diagrams[0]
     assert diagram.calibration_error == pytest.approx(0.0060, abs=0.0015)
     binned = np.average((diagram.prob_pred - diagram.prob_true) ** 2, weights=diagram.mass)
@@ -238,14 +238,14 @@ def test_from_grouping_estimator_draws_what_it_has(fitted):
 
 
 def test_refusals_and_estimators_that_have_no_picture():
-    data = make_tempered_simplex(200, 3, random_state=0)
+    samples = make_tempered_simplex(200, 3, random_state=0)
     several = GroupingLossEstimator(notion="classwise", n_bins=3, random_state=0)
-    several.fit(X[:200], data.y, y_proba=data.y_proba)
+    several.fit(X[:200], samples.y, y_proba=samples.y_proba)
     risk = stump(200, method="risk", partitioner=None)
-    of_three, of_pairs = partial(draw, data.y, data.y_proba, X[:200]), ClassGroups([[0], [1]])
+    of_three, of_pairs = partial(draw, samples.y, samples.y_proba, X[:200]), ClassGroups([[0], [1]])
     columns = "3 columns: use notion='top_label' or 'classwise'"
     for call, words in (
-        (lambda: draw(data.y, data.y_proba), "pass their features X, or regions="),
+        (lambda: draw(samples.y, samples.y_proba), "pass their features X, or regions="),
         (lambda: of_three(notion="canonical"), columns),
         (lambda: of_three(notion=of_pairs), columns),
         (lambda: of_three(regions=[1, 2]), "one region per sample"),

@@ -12,11 +12,11 @@ from skcalib.displays import MonitorDisplay
 make, of_test = MonitorDisplay.from_monitor, MonitorDisplay.from_test
 RNG = np.random.default_rng(1)
 Z = RNG.normal(0, 1.5, 4000)
-STREAM = RNG.random(4000) < expit(Z - 0.8 * (np.arange(4000) >= 2000)), expit(Z)
+Y, P = RNG.random(4000) < expit(Z - 0.8 * (np.arange(4000) >= 2000)), expit(Z)
 
 
 def test_a_monitor():
-    monitor = CalibrationMonitor(window=500).partial_fit(*STREAM)
+    monitor = CalibrationMonitor(window=500).partial_fit(Y, P)
     display = make(monitor, confidence_level=0.9, linewidth=3)
     top, below = display.ax_
     drawn = display.line_.get_xydata()
@@ -25,7 +25,7 @@ def test_a_monitor():
         assert here[0] == pytest.approx(alarm.log_statistic / np.log(10)) and np.isnan(here[1])
     assert np.nanmax(drawn[:, 1]) < 5.3 and display.threshold_.get_ydata()[0] == pytest.approx(5)
     places = [path.vertices[0, 0] for path in display.alarms_.get_paths()]
-    assert places == [one.at for one in monitor.alarms_]
+    assert places == [raised.at for raised in monitor.alarms_]
     line, _, (bars,) = display.differences_
     first = monitor.windows_[0].difference(0.9)
     assert line.get_xydata()[0].tolist() == pytest.approx([250.5, first.estimate])
@@ -38,7 +38,7 @@ def test_a_monitor():
 
 
 def test_a_test():
-    test = SequentialCalibrationTest().partial_fit(*STREAM)
+    test = SequentialCalibrationTest().partial_fit(Y, P)
     display = of_test(test)
     assert display.differences_ is None and display.ax_.get_ylabel() == "e-value"
     drawn = display.line_.get_xydata()
@@ -50,10 +50,10 @@ def test_a_test():
 
 
 def test_infinite_values_no_windows_and_windows_of_one_sample():
-    infinite = [0, 1, 1], [0.4, 0, 0.4]
+    y, p = [0, 1, 1], [0.4, 0, 0.4]
     for made in (
-        of_test(SequentialCalibrationTest().partial_fit(*infinite)),
-        make(CalibrationMonitor().partial_fit(*infinite)),
+        of_test(SequentialCalibrationTest().partial_fit(y, p)),
+        make(CalibrationMonitor().partial_fit(y, p)),
     ):
         assert made.differences_ is None
         ax = made.figure_.axes[0]
@@ -67,7 +67,7 @@ def test_infinite_values_no_windows_and_windows_of_one_sample():
 
 
 def test_given_axes_and_refusals():
-    monitor, test = CalibrationMonitor().partial_fit(*STREAM), SequentialCalibrationTest()
+    monitor, test = CalibrationMonitor().partial_fit(Y, P), SequentialCalibrationTest()
     axes = plt.subplots(2)[1]
     assert make(monitor, ax=axes, legend=False).ax_ == list(axes)
     for call, words in (

@@ -135,10 +135,10 @@ def test_names_panels_and_weights_choose_the_scale():
     draw(labels_of(RARE), RARE, band=None, ax=ax)
     assert ax.get_xscale() == "linear"  # a scale by name is kept
     assert scaled(1 - RARE, ax=scaled(RARE)).skcalib_scale == "logit"
-    data = make_tempered_simplex(500, 3, random_state=0)
-    proba = data.y_proba * [1, 1, 0.02]
+    samples = make_tempered_simplex(500, 3, random_state=0)
+    proba = samples.y_proba * [1, 1, 0.02]
     proba /= proba.sum(axis=1, keepdims=True)
-    display = draw(data.y, proba, notion="classwise", band=None)
+    display = draw(samples.y, proba, notion="classwise", band=None)
     assert len({ax.get_xscale() for ax in display.ax_}) == 1  # panels share one
     scores = np.r_[np.full(100, 0.01), np.full(100, 0.6)]
     weight = np.r_[np.ones(100), np.full(100, 1e-6)]

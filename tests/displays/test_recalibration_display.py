@@ -68,7 +68,7 @@ class Halfway:
         s.recalibration.LabelFrequency(),
         make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()), Halfway(),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda recalibrator: type(recalibrator).__name__,
 )  # fmt: skip
 def test_the_curve_is_the_map(recalibrator):
     fitted = copy.deepcopy(recalibrator).fit(P, Y)
@@ -90,8 +90,8 @@ def test_logits_are_drawn_over_the_probability(recalibrator, columns):
     line = draw(fitted, P).line_
     p, q = line.get_xydata()[1:-1].T
     z = np.log(p) - np.log1p(-p)
-    given = z[:, None] if columns == 1 else np.column_stack([np.zeros_like(z), z])
-    assert_allclose(q, fitted.predict_proba(given)[:, 1], atol=1e-9)
+    scores = z[:, None] if columns == 1 else np.column_stack([np.zeros_like(z), z])
+    assert_allclose(q, fitted.predict_proba(scores)[:, 1], atol=1e-9)
     assert np.isfinite(line.get_ydata()).all()  # at certainty too, which has no logit
     assert_allclose(q, curve_of(recalibrator().fit(P, Y), p), atol=2e-3)
 
@@ -104,10 +104,10 @@ def test_pipelines_and_single_columns_are_given_what_they_read():
     assert_allclose(q, pipe.predict_proba(np.log(np.column_stack([1 - p, p])))[:, 1])
     assert display.maps[0].name == "TemperatureScaling → PlattScaling"
     assert display.maps[0].declared == "injective, may change the predicted class"
-    one = s.PlattScaling().fit(P[:, 1:], Y)
-    assert one.n_features_in_ == 1
-    p, q = draw(one, P).line_.get_xydata().T
-    assert_allclose(q, one.predict_proba(p[:, None])[:, 1], **ROUNDING)
+    single = s.PlattScaling().fit(P[:, 1:], Y)
+    assert single.n_features_in_ == 1
+    p, q = draw(single, P).line_.get_xydata().T
+    assert_allclose(q, single.predict_proba(p[:, None])[:, 1], **ROUNDING)
     assert_allclose(q, draw(s.PlattScaling().fit(P[:, 1], Y)).line_.get_ydata(), **ROUNDING)
 
 
@@ -128,7 +128,7 @@ def test_the_first_class_of_two_is_the_mirror_image():
     mirrored = 1 - np.interp(1 - p, *last.line_.get_xydata().T)
     assert_allclose(np.interp(p, *first.line_.get_xydata().T), mirrored, atol=1e-4)
     both = draw(fitted, classes=["yes", "no"])
-    assert [one.event for one in both.maps] == ["class yes", "class no"]
+    assert [shown.event for shown in both.maps] == ["class yes", "class no"]
 
 
 def test_the_histogram_shows_the_forecasts_before():
@@ -155,11 +155,11 @@ def test_from_predictions_fits_the_map_that_it_draws():
 
 def test_overlays_have_names_and_colours():
     kinds = s.TemperatureScaling, s.PlattScaling, s.HistogramBinning
-    fitted = [one().fit(P, Y) for one in kinds]
+    fitted = [kind().fit(P, Y) for kind in kinds]
     display = overlay(dict(zip("abc", fitted, strict=True)), P)
     assert len({to_hex(line.get_color()) for line in display.line_}) == 3
-    for line, one in zip(display.line_, fitted, strict=True):
-        assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
+    for line, recalibrator in zip(display.line_, fitted, strict=True):
+        assert_allclose(line.get_ydata(), curve_of(recalibrator, line.get_xdata()), **ROUNDING)
     assert texts(display) == [
         "a\ninjective, keeps the order of classes",
         "b\ninjective, may change the predicted class",
@@ -169,8 +169,8 @@ def test_overlays_have_names_and_colours():
     assert display.ax_hist_ is not None and display.ref_line_ in display.ax_.lines
     # A list is named after its classes; what is not ours declares nothing.
     others = s.PlattScaling(loss="brier"), Halfway()
-    display = overlay([fitted[1], *(one.fit(P, Y) for one in others)])
-    assert [one.name for one in display.maps] == ["PlattScaling", "PlattScaling (2)", "Halfway"]
+    display = overlay([fitted[1], *(recalibrator.fit(P, Y) for recalibrator in others)])
+    assert [shown.name for shown in display.maps] == ["PlattScaling", "PlattScaling (2)", "Halfway"]
     assert texts(display)[2] == "Halfway"
 
 
@@ -187,14 +187,14 @@ def test_displays_on_the_same_axes():
 
 @pytest.mark.parametrize("logits", [False, True])
 def test_a_panel_of_points_for_each_class(logits):
-    given = np.log(P3) + 5.0 if logits else P3
+    scores = np.log(P3) + 5.0 if logits else P3
     kind = (
         s.VectorScaling(input="logits", shrinkage=10)
         if logits
         else s.recalibration.MatrixScaling(shrinkage=1)
     )
-    fitted = kind.fit(given, np.array(["x", "y", "z"])[Y3])
-    display, after = draw(fitted, P3), fitted.predict_proba(given)
+    fitted = kind.fit(scores, np.array(["x", "y", "z"])[Y3])
+    display, after = draw(fitted, P3), fitted.predict_proba(scores)
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["x", "y", "z"]
     for k, line in enumerate(display.line_):
         assert_array_equal(line.get_xdata(), P3[:, k])
@@ -206,9 +206,9 @@ def test_a_panel_of_points_for_each_class(logits):
 
 
 def test_panels_hold_several_recalibrators():
-    fitted = [one().fit(P3, Y3) for one in (s.TemperatureScaling, s.IsotonicRecalibrator)]
+    fitted = [kind().fit(P3, Y3) for kind in (s.TemperatureScaling, s.IsotonicRecalibrator)]
     display = overlay(fitted, P3, classes=[2, 0])
-    assert [one.event for one in display.maps] == ["class 2", "class 0"] * 2
+    assert [shown.event for shown in display.maps] == ["class 2", "class 0"] * 2
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["2", "0"]
     colors = [to_hex(line.get_color()) for line in display.line_]
     assert colors == ["#0072b2", "#d55e00"] * 2  # panel by panel, the same colours
@@ -216,7 +216,7 @@ def test_panels_hold_several_recalibrators():
 
 
 def test_thinning_is_said():
-    fitted, other = s.TemperatureScaling().fit(P3, Y3), Halfway().fit(P3, Y3)
+    fitted, halfway = s.TemperatureScaling().fit(P3, Y3), Halfway().fit(P3, Y3)
     display = draw(fitted, P3, max_points=100)
     assert texts(display)[0].endswith("\n100 of 500 forecasts")
     p = display.line_[1].get_xdata()
@@ -224,7 +224,7 @@ def test_thinning_is_said():
     assert set(p) <= set(P3[:, 1])
     assert len(display.maps[0].scores) == 500  # the histogram has all
     assert "forecasts" not in texts(draw(fitted, P3))[0]
-    assert texts(draw(other, P3, max_points=1))[0] == "Halfway\n1 of 500 forecasts"
+    assert texts(draw(halfway, P3, max_points=1))[0] == "Halfway\n1 of 500 forecasts"
 
 
 def test_axes_of_the_user_and_at_most_25_panels():
@@ -254,7 +254,7 @@ def test_from_estimator(recalibrator):
     iris, kinds = load_iris(return_X_y=True)
     model = s.RecalibratedClassifierCV(GaussianNB(), s.TemperatureScaling())
     model.fit(iris, np.array(["a", "b", "c"])[kinds])
-    points = [one.predict_proba(iris)[:, 1] for one in (model.estimator_, model)]
+    points = [classifier.predict_proba(iris)[:, 1] for classifier in (model.estimator_, model)]
     assert_allclose(of_estimator(model, iris, classes=["b"]).line_.get_xydata().T, points)
 
 
@@ -262,8 +262,8 @@ def test_folds_share_a_colour_and_an_entry():
     model = s.RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3, ensemble=True)
     display = of_estimator(model.fit(X, LABELS), NEW)
     assert len({line.get_color() for line in display.line_}) == 1
-    for line, one in zip(display.line_, model.recalibrators_, strict=True):
-        assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
+    for line, recalibrator in zip(display.line_, model.recalibrators_, strict=True):
+        assert_allclose(line.get_ydata(), curve_of(recalibrator, line.get_xdata()), **ROUNDING)
     said = "TemperatureScaling (3 folds)\ninjective, keeps the order of classes"
     assert texts(display) == [said, "Unchanged"]
 
@@ -284,8 +284,8 @@ def test_recalibrators_after_cross_fitting():
 def test_frames_and_a_map_that_only_keeps_the_prediction():
     frame = pd.DataFrame(P3, columns=["a", "b", "c"])
     fitted = s.TemperatureScaling().fit(frame, Y3)
-    for given in (frame, P3):
-        assert_allclose(draw(fitted, given).line_[0].get_xdata(), P3[:, 0])
+    for forecast in (frame, P3):
+        assert_allclose(draw(fitted, forecast).line_[0].get_xdata(), P3[:, 0])
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         draw(fitted, frame[["b", "a", "c"]])
     frequency = s.recalibration.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
@@ -320,14 +320,14 @@ def test_refusals():
 
 
 def test_what_is_not_fitted_or_at_the_wrong_door():
-    for one in (s.PlattScaling(), make_pipeline(s.TemperatureScaling(), s.PlattScaling())):
+    for unfitted in (s.PlattScaling(), make_pipeline(s.TemperatureScaling(), s.PlattScaling())):
         with pytest.raises(NotFittedError, match="is not fitted: fit it to held-out"):
-            draw(one)
-    for one in (
+            draw(unfitted)
+    for unfitted in (
         s.RecalibratedClassifierCV(GaussianNB()),
         make_pipeline(s.CrossFitProba(GaussianNB()), s.PlattScaling()),
     ):
         with pytest.raises(NotFittedError, match="not fitted"):
-            of_estimator(one, NEW)
+            of_estimator(unfitted, NEW)
         with pytest.raises(ValueError, match="classifier of features.*use from_estimator"):
-            draw(one.fit(X, LABELS))
+            draw(unfitted.fit(X, LABELS))

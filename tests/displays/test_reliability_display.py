@@ -42,12 +42,12 @@ Y, P = BINARY.y, BINARY.y_proba[:, 1].round(2)  # rounded: there are ties
 
 def test_isotonic_and_kernel_curves_are_those_of_the_smoother():
     """The isotonic curve of many scores keeps every knot."""
-    data = make_tempered_simplex(5000, 2, random_state=0)
-    p = data.y_proba[:, 1]
-    curve = draw(data.y, p, band=None).curves[0]
+    samples = make_tempered_simplex(5000, 2, random_state=0)
+    p = samples.y_proba[:, 1]
+    curve = draw(samples.y, p, band=None).curves[0]
     assert len(curve.prob_pred) < 1000
     at_all = np.interp(p, curve.prob_pred, curve.prob_true)
-    assert_allclose(at_all, IsotonicRegression().fit(p, data.y).predict(p), atol=1e-12)
+    assert_allclose(at_all, IsotonicRegression().fit(p, samples.y).predict(p), atol=1e-12)
     curve = draw(Y, P, strategy=DirichletKernel(0.02), band=None).curves[0]
     kernel = DirichletKernel(0.02).fit(pairs(P), pairs(Y.astype(float)))
     assert_allclose(curve.prob_true, kernel.predict(pairs(curve.prob_pred))[:, 1])
@@ -101,8 +101,8 @@ def test_binomial_confidence_band_covers_the_average_of_the_curve(smoother):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
-    data = make_tempered_simplex(2000, 2, score_temperature=0.4, random_state=0)
-    curve = draw(data.y, data.y_proba, strategy=strategy, band="consistency").curves[0]
+    samples = make_tempered_simplex(2000, 2, score_temperature=0.4, random_state=0)
+    curve = draw(samples.y, samples.y_proba, strategy=strategy, band="consistency").curves[0]
     outside = (curve.prob_true < curve.low) | (curve.prob_true > curve.high)
     diagonal = (curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)
     assert outside.mean() > 0.4 and diagonal.mean() > 0.9
@@ -192,18 +192,18 @@ def test_the_simple_style():
     assert_allclose(display.line_.get_xydata(), expected.get_xydata())
     assert display.band_ is display.ax_hist_ is None and display.line_.get_label() == "Model"
     assert display.ax_.get_xscale() == "linear"
-    other = draw(Y, P, style="simple", strategy="isotonic", band="confidence", histogram=True)
-    assert len(other.curves[0].prob_pred) > 40 and other.band_ and other.ax_hist_
+    isotonic = draw(Y, P, style="simple", strategy="isotonic", band="confidence", histogram=True)
+    assert len(isotonic.curves[0].prob_pred) > 40 and isotonic.band_ and isotonic.ax_hist_
 
 
 def test_summary_is_written_to_the_right_of_the_axes():
     display = draw(Y, P, summary=True, band=None)
     display.figure_.canvas.draw()
     expected = calibration_summary(Y, P)
-    texts = [one.get_text() for one in display.table_]
+    texts = [cell.get_text() for cell in display.table_]
     assert texts == [text for column in zip(*expected.lines(), strict=True) for text in column]
     assert {str(expected.brier), "Ratio O/E", "95 %"} < set(texts)
-    boxes = [one.get_window_extent() for one in display.table_]
+    boxes = [cell.get_window_extent() for cell in display.table_]
     assert all(not a.overlaps(b) for a, b in combinations(boxes, 2))
     assert min(box.x0 for box in boxes) > display.ax_.get_window_extent().x1
     assert all(box.x1 < display.figure_.bbox.x1 and box.y0 > 0 for box in boxes)

@@ -35,10 +35,10 @@ def exists(name, beside):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_see_also(name):
-    found = neighbours(inspect.getdoc(attrgetter(name)(skcalib)))
-    assert found, f"{name} has no neighbour in a section See Also"
-    ours = [other for other, _ in found if not other.startswith("sklearn.")]
-    lost = [other for other in ours if not exists(other, name)]
+    links = neighbours(inspect.getdoc(attrgetter(name)(skcalib)))
+    assert links, f"{name} has no neighbour in a section See Also"
+    ours = [neighbour for neighbour, _ in links if not neighbour.startswith("sklearn.")]
+    lost = [neighbour for neighbour in ours if not exists(neighbour, name)]
     assert ours and not lost, f"See Also of {name} names {lost}"
     assert name not in ours, f"{name} is no neighbour of itself"
 
@@ -60,10 +60,10 @@ def test_displays_have_a_figure(name):
 
 def documented(name):
     """A public function or class, and the methods of ours that it has, by name."""
-    found = attrgetter(name)(skcalib)
-    yield name, found
-    for key in dir(found) if inspect.isclass(found) else ():
-        method = getattr(found, key)
+    owner = attrgetter(name)(skcalib)
+    yield name, owner
+    for key in dir(owner) if inspect.isclass(owner) else ():
+        method = getattr(owner, key)
         ours = (getattr(method, "__module__", None) or "").startswith("skcalib")
         if callable(method) and ours and not key.startswith("_"):
             yield f"{name}.{key}", method
@@ -71,10 +71,12 @@ def documented(name):
 
 def entries(docstring):
     """Names of the parameters in the section "Parameters", or None without one."""
-    _, found, section = docstring.partition("Parameters\n----------\n")
+    _, heading, section = docstring.partition("Parameters\n----------\n")
     section = re.split(r"\n\w[\w ]*\n-+\n", section)[0]
     names = re.findall(r"^(\S.*?)(?: :.*)?$", section, re.M)
-    return [one.lstrip("*") for listed in names for one in listed.split(", ")] if found else None
+    return (
+        [name.lstrip("*") for listed in names for name in listed.split(", ")] if heading else None
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

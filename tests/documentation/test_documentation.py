@@ -161,14 +161,14 @@ _NUMBER = r"((?:[A-Z]\.|\d\.)?\d+)"
 
 def numbered(cell):
     """Names of the items of a cell: "lemmas F.1 to F.3, table 1" has four."""
-    kind, found = "", []
+    kind, items = "", []
     for word, first, last in re.findall(f"{_KIND}|{_NUMBER}(?: to {_NUMBER})?", cell):
         kind = word or kind
         if first and kind:
             prefix, _, start = first.rpartition(".")
             end = int((last or first).rpartition(".")[2])
-            found += [f"{kind} {prefix}.{i}" for i in range(int(start), end + 1)]
-    return [one.replace(" .", " ").replace("corollar ", "corollary ") for one in found]
+            items += [f"{kind} {prefix}.{i}" for i in range(int(start), end + 1)]
+    return [item.replace(" .", " ").replace("corollar ", "corollary ") for item in items]
 
 
 def test_every_numbered_item_of_the_papers_has_a_row():
@@ -202,12 +202,12 @@ def test_no_forbidden_word_in_guide_and_examples():
     """The list of words that messages and docstrings avoid, see `test_wording`."""
     pages = [*pages_of_documentation(), *(ROOT / "examples").rglob("*.py")]
     assert len(pages) > 60
-    found = {
+    uses = {
         f"{path.relative_to(ROOT)}: {words}"
         for path in pages
         for words in forbidden_words(path.read_text(encoding="utf-8"))
     }
-    assert not found, "\n" + "\n".join(sorted(found))
+    assert not uses, "\n" + "\n".join(sorted(uses))
 
 
 MODULES = (
@@ -229,30 +229,30 @@ def wrong_calls(text):
             for node in ast.walk(ast.parse(call.replace("...", "0"))):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                     parameters = parameters_of(node.func.id)
-                    for one in node.keywords:
-                        if parameters and one.arg and one.arg not in parameters:
-                            yield f"{call}: {one.arg}"
+                    for keyword in node.keywords:
+                        if parameters and keyword.arg and keyword.arg not in parameters:
+                            yield f"{call}: {keyword.arg}"
 
 
 def parameters_of(name):
     """Names of the parameters of a public function or class; empty for others and for any."""
     modules = [skcalib, *(operator.attrgetter(module)(skcalib) for module in MODULES)]
-    for found in (getattr(module, name) for module in modules if name in dir(module)):
-        parameters = inspect.signature(found).parameters
-        if all(one.kind != one.VAR_KEYWORD for one in parameters.values()):
+    for function in (getattr(module, name) for module in modules if name in dir(module)):
+        parameters = inspect.signature(function).parameters
+        if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
             return set(parameters)
     return set()
 
 
 def test_calls_in_the_guide_have_such_parameters():
     """Where another package has the same name, its call stands in the table of migration."""
-    found = {
+    wrong = {
         f"{path.name}: {call}"
         for path in (DOC / "user_guide").glob("*.rst")
         if path.stem != "migration"
         for call in wrong_calls(path.read_text(encoding="utf-8"))
     }
-    assert not found, "\n" + "\n".join(sorted(found))
+    assert not wrong, "\n" + "\n".join(sorted(wrong))
     text = "Use ``calibration_error(y, p, bins=3)`` or ``calibration_error(y, p, n_bins=3)``."
     assert list(wrong_calls(text)) == ["calibration_error(y, p, bins=3): bins"]
     assert list(wrong_calls("``TopK(k=3)``, ``other(y, p, x=3)``, ``skcalib report x.csv``")) == []
@@ -292,13 +292,13 @@ WORDS = {
 @pytest.mark.parametrize("words", WORDS)
 def test_words_that_people_search_for_are_found(words):
     text = (DOC / "user_guide" / "a_to_z.rst").read_text(encoding="utf-8")
-    found = 0
+    n_words = 0
     for entry in re.findall(r"^((?:   \S.*\n)+)((?:      .*\n)+)", text, re.MULTILINE):
         terms = [line.strip() for line in entry[0].splitlines()]
         here = [term for term in terms if term in words]
         assert not here or f":doc:`{WORDS[words]}`" in entry[1], here
-        found += len(" ".join(here).split())
-    assert found == len(words.split())
+        n_words += len(" ".join(here).split())
+    assert n_words == len(words.split())
 
 
 @pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs README.md")
@@ -308,7 +308,7 @@ def test_readme_and_start_page_have_the_same_example():
     (code,) = re.findall(r"(?s)<!-- ci: example -->\n```python\n(.*?)```", readme)
     (output,) = re.findall(r"(?s)```text\n(.*?)```", readme)
     examples = doctest.DocTestParser().get_examples((DOC / "index.rst").read_text(encoding="utf-8"))
-    assert _same(code) == _same("".join(one.source for one in examples))
+    assert _same(code) == _same("".join(example.source for example in examples))
     assert output == examples[-1].want.replace("<BLANKLINE>", "")
 
 
@@ -343,13 +343,13 @@ def test_no_figurative_words():
     for path in [*(ROOT / "examples").rglob("*.py"), *Path(skcalib.__file__).parent.rglob("*.py")]:
         texts[path] = list(prose(path.read_text(encoding="utf-8")))
     assert len(texts) > 150
-    found = {
+    uses = {
         f"{path.name}: {words}"
         for path, parts in texts.items()
         for part in parts
         for words in figurative_words(re.sub(r"``.*?``|`scikit-learn \d+`_", "x", part), _PLAIN)
     }
-    assert not found, "\n" + "\n".join(sorted(found))
+    assert not uses, "\n" + "\n".join(sorted(uses))
 
 
 def pages_of_documentation():
@@ -382,5 +382,5 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_figurative_words_are_found(text):
-    found = bool(figurative_words(text)), not figurative_words(text, _PLAIN)
-    assert found == EXAMPLES[text]
+    answers = bool(figurative_words(text)), not figurative_words(text, _PLAIN)
+    assert answers == EXAMPLES[text]

@@ -42,18 +42,18 @@ def marks_of(path, test):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     marks = [text for text in map(ast.unparse, tree.body) if text.startswith("pytestmark = ")]
-    found, todo = set(), [test]
+    kinds, todo = set(), [test]
     while todo:
-        one = functions[todo.pop()]
-        todo += [argument.arg for argument in one.args.args if argument.arg in functions]
-        marks += [ast.unparse(decorator) for decorator in one.decorator_list]
-        if re.search(r"pytest\.(skip|importorskip)\(", ast.unparse(one)):
-            found.add("optional")
+        function = functions[todo.pop()]
+        todo += [argument.arg for argument in function.args.args if argument.arg in functions]
+        marks += [ast.unparse(decorator) for decorator in function.decorator_list]
+        if re.search(r"pytest\.(skip|importorskip)\(", ast.unparse(function)):
+            kinds.add("optional")
     if any("mark.slow" in mark and "param(" not in mark for mark in marks):
-        found.add("slow")
+        kinds.add("slow")
     if any("mark.skip" in mark and "param(" not in mark for mark in marks):
-        found.add("optional")
-    return found
+        kinds.add("optional")
+    return kinds
 
 
 def test_the_page_is_read():
@@ -86,16 +86,19 @@ def test_only_declared_dependencies_are_imported():
     if not (ROOT / "pyproject.toml").exists():
         pytest.skip("the project is not here")
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    declared = {re.match(r"[\w-]+", one)[0].replace("scikit-learn", "sklearn") for one in needed}
+    declared = {
+        re.match(r"[\w-]+", requirement)[0].replace("scikit-learn", "sklearn")
+        for requirement in needed
+    }
     optional = {"dask", "narwhals", "onnx", "pandas", "polars", "pyarrow"}
-    found = {True: set(), False: set()}
+    imported = {True: set(), False: set()}
     for path in Path(skcalib.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
-            found[node in tree.body].update(name.partition(".")[0] for name in names)
+            imported[node in tree.body].update(name.partition(".")[0] for name in names)
     # drawing methods import matplotlib
-    assert found[True] - sys.stdlib_module_names - {"skcalib"} == declared - {"matplotlib"}
-    assert found[False] - sys.stdlib_module_names - {"skcalib"} - declared <= optional
+    assert imported[True] - sys.stdlib_module_names - {"skcalib"} == declared - {"matplotlib"}
+    assert imported[False] - sys.stdlib_module_names - {"skcalib"} - declared <= optional

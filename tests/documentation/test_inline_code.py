@@ -61,7 +61,7 @@ def values(n=240):
     report = skcalib.CalibrationReport.from_predictions(y, p)
     stream = skcalib.SequentialCalibrationTest().partial_fit(y, p)
     cluster = np.arange(n) // 4
-    data: dict = {
+    objects: dict = {
         **{"y": y, "y_true": y, "y_test": y, "y_train": y, "accepted": y, "matched": y},
         **{"p": p, "f": p, "predicted": p, "confidence": p, "P": P, "proba": P, "y_proba": P},
         **{"X": X, "X_test": X, "X_train": X, "boxes": X, "frame": X[:1]},
@@ -72,23 +72,27 @@ def values(n=240):
         "sketch": skcalib.ForecastSketch([0, 1]).fit(y, p, by=np.resize(["north", "south"], n)),
         "comparison": skcalib.ComparisonReport.from_predictions(y, {"a": p, "b": p**2}),
     }
-    assert data.keys() == NAMES
-    return data
+    assert objects.keys() == NAMES
+    return objects
 
 
 #: Pages in which a name stands for something else.
 ON_PAGE = {
-    "report": lambda data: {
-        "other": skcalib.CalibrationReport.from_predictions(data["y"], data["p"] ** 2, name="other")
+    "report": lambda objects: {
+        "other": skcalib.CalibrationReport.from_predictions(
+            objects["y"], objects["p"] ** 2, name="other"
+        )
     },
-    "deploy_a_map": lambda data: {
-        "model": skcalib.RecalibratedClassifierCV(data["clf"], "platt").fit(data["X"], data["y"])
+    "deploy_a_map": lambda objects: {
+        "model": skcalib.RecalibratedClassifierCV(objects["clf"], "platt").fit(
+            objects["X"], objects["y"]
+        )
     },
-    "grouping_loss": lambda data: {
-        "classifier": data["model"],
-        "grouping": skcalib.GroupingLossEstimator(data["model"]).fit(data["X"], data["y"]),
+    "grouping_loss": lambda objects: {
+        "classifier": objects["model"],
+        "grouping": skcalib.GroupingLossEstimator(objects["model"]).fit(objects["X"], objects["y"]),
     },
-    "soft_labels": lambda data: {"y": data["Y"]},
+    "soft_labels": lambda objects: {"y": objects["Y"]},
 }
 #: No calls: a probability; of a Dask array; a suite that fails, as the page says.
 NOT_RUN = {"P(churn)", "y_proba.compute()", "check_estimator(TemperatureScaling())"}
@@ -124,7 +128,7 @@ def is_call(tree):
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(tree)):
         return False
-    known, found = {*PUBLIC, *OTHERS, *NAMES, *BUILT_IN}, False
+    known, calls_ours = {*PUBLIC, *OTHERS, *NAMES, *BUILT_IN}, False
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in calls if names <= known else ():
         root = node.func
@@ -132,16 +136,16 @@ def is_call(tree):
             root = root.func if isinstance(root, ast.Call) else root.value
         if not isinstance(root, ast.Name):
             return False
-        found |= root.id not in BUILT_IN
+        calls_ours |= root.id not in BUILT_IN
         function = PUBLIC.get(root.id) if root is node.func else None
         if function is not None:
             try:
                 inspect.signature(function).bind(
-                    *node.args, **{one.arg: one.value for one in node.keywords}
+                    *node.args, **{keyword.arg: keyword.value for keyword in node.keywords}
                 )
             except TypeError:
                 return False  # an abbreviation, whose parameters another test compares
-    return found
+    return calls_ours
 
 
 PAGES = {
@@ -154,11 +158,11 @@ PAGES = {
 def lines(text):
     """The snippets that are whole calls."""
     trees = {snippet: tree_of(snippet) for snippet in {*inline(text)} - NOT_RUN}
-    return sorted(one for one, tree in trees.items() if tree is not None and is_call(tree))
+    return sorted(snippet for snippet, tree in trees.items() if tree is not None and is_call(tree))
 
 
 @pytest.fixture(scope="module")
-def data():
+def objects():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
         yield values()
@@ -166,16 +170,16 @@ def data():
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if lines(text)])
 @pytest.mark.usefixtures("few_maps", "words_only")
-def test_lines_of_a_page(page, data, here, capsys):
-    given = PUBLIC | OTHERS | data | ON_PAGE.get(page, lambda data: {})(data)
-    assert_runs(lines(PAGES[page]), given, f"{page}.rst")
+def test_lines_of_a_page(page, objects, here, capsys):
+    namespace = PUBLIC | OTHERS | objects | ON_PAGE.get(page, lambda objects: {})(objects)
+    assert_runs(lines(PAGES[page]), namespace, f"{page}.rst")
 
 
-def assert_runs(calls, given, where):
+def assert_runs(calls, namespace, where):
     for line in calls:
         try:
             with joblib.parallel_config():  # which a line may change
-                eval(compile(tree_of(line), line, "eval"), dict(given))
+                eval(compile(tree_of(line), line, "eval"), dict(namespace))
         except Exception as error:
             raise AssertionError(f"{where}: {line} gives {error!r}") from error
 
@@ -191,15 +195,15 @@ def docstrings():
 
 
 @pytest.mark.usefixtures("few_maps", "words_only")
-def test_lines_of_docstrings(data, here):
-    found = 0
+def test_lines_of_docstrings(objects, here):
+    n_calls = 0
     for name, text in docstrings():
         calls = lines(text)
         if calls:
-            on_page = ON_PAGE["deploy_a_map"](data) if name == "export.to_onnx" else {}
-            assert_runs(calls, PUBLIC | OTHERS | data | on_page, name)
-        found += len(calls)
-    assert found >= 15
+            on_page = ON_PAGE["deploy_a_map"](objects) if name == "export.to_onnx" else {}
+            assert_runs(calls, PUBLIC | OTHERS | objects | on_page, name)
+        n_calls += len(calls)
+    assert n_calls >= 15
 
 
 def test_lines_are_found():
@@ -225,12 +229,12 @@ def test_calls_in_blocks_have_such_arguments(block):
     for node in ast.walk(ast.parse(block)):
         if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "skcalib":
             module = importlib.import_module(node.module)
-            assert all(hasattr(module, one.name) for one in node.names)
+            assert all(hasattr(module, alias.name) for alias in node.names)
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             function = function_of(node.func)
-            if function is not None and all(one.arg for one in node.keywords):
-                given = {one.arg: one.value for one in node.keywords}
-                inspect.signature(function).bind(*node.args, **given)
+            if function is not None and all(keyword.arg for keyword in node.keywords):
+                arguments = {keyword.arg: keyword.value for keyword in node.keywords}
+                inspect.signature(function).bind(*node.args, **arguments)
 
 
 def function_of(node):

@@ -120,20 +120,20 @@ def unit(module):
 
 def violations(module, source, *, is_package=False, modules=SOURCES):
     """Sentences about the imports of one module that break a rule; empty if all is well."""
-    found = []
+    sentences = []
     for path, top in imports(source, module, is_package=is_package):
         outer = path.split(".")[0]
         if outer == "skcalib":
-            found += _upward(module, resolve(path, modules))
+            sentences += _upward(module, resolve(path, modules))
         elif unit(module) in NUMPY_AND_SCIPY_ONLY and outer not in NUMPY_AND_SCIPY:
-            found.append(f"{module} imports {path}, but may use numpy and scipy only")
+            sentences.append(f"{module} imports {path}, but may use numpy and scipy only")
         if outer == "matplotlib" and top:
-            found.append(f"{module} imports {path} outside of a function")
+            sentences.append(f"{module} imports {path} outside of a function")
         if outer == "matplotlib" and unit(module) not in MAY_DRAW:
-            found.append(f"{module} imports {path}, but only displays and report may draw")
+            sentences.append(f"{module} imports {path}, but only displays and report may draw")
         if outer == "sklearn" and any(part.startswith("_") for part in path.split(".")):
-            found.append(f"{module} imports {path}, which is private to scikit-learn")
-    return found
+            sentences.append(f"{module} imports {path}, which is private to scikit-learn")
+    return sentences
 
 
 def _upward(module, imported):
@@ -173,24 +173,24 @@ MAY_IMPORT = {
 
 def private_imports(source):
     """Private modules of ours that a source imports, without the name of the library."""
-    found = set()
+    private = set()
     for path, _ in imports(source, "tests", is_package=False):
         module = resolve(path, SOURCES).removeprefix("skcalib.")
         parts = module.split(".")
         places = [i for i, part in enumerate(parts) if part[0] == "_" and part[:2] != "__"]
         if path.startswith("skcalib.") and places:
             stop = places[0] + (2 if parts[0] == "_util" else 1)
-            found.add(".".join(parts[:stop]))
-    return found
+            private.add(".".join(parts[:stop]))
+    return private
 
 
 def test_tests_reach_through_public_names():
     tests = Path(__file__).parents[1]
-    found = {
+    by_file = {
         path.relative_to(tests).as_posix(): tuple(sorted(private_imports(path.read_text("utf-8"))))
         for path in tests.rglob("*.py")
     }
-    assert {name: modules for name, modules in found.items() if modules} == MAY_IMPORT
+    assert {name: modules for name, modules in by_file.items() if modules} == MAY_IMPORT
 
 
 def test_private_imports_are_found():
@@ -205,8 +205,8 @@ def test_no_cycles():
     graph = {}
     for module, path in SOURCES.items():
         options = {"is_package": path.name == "__init__.py", "types": True}
-        found = imports(path.read_text("utf-8"), module, **options)
-        graph[module] = {resolve(p, SOURCES) for p, _ in found if p.split(".")[0] == "skcalib"}
+        imported = imports(path.read_text("utf-8"), module, **options)
+        graph[module] = {resolve(p, SOURCES) for p, _ in imported if p.split(".")[0] == "skcalib"}
     assert len(tuple(TopologicalSorter(graph).static_order())) == len(SOURCES)
 
 
@@ -235,5 +235,5 @@ def test_no_cycles():
 )
 def test_the_reader_finds_planted_violations(module, source, word):
     """None, where there is no word."""
-    found = " ".join(violations(module, source))
-    assert word in found if word else not found
+    sentences = " ".join(violations(module, source))
+    assert word in sentences if word else not sentences

@@ -105,12 +105,12 @@ def rows():
     """(package, its call, our call, its number, our number, why they differ) of the page."""
     if study is None:
         return []
-    found = []
+    table = []
     sections = re.split(r"\n(?=.+\n=+\n)", PAGE.read_text(encoding="utf-8"))
     for section in sections:
         named = [p for p in PRINTED if all(call in section for call in PRINTED[p])]
-        found += [(named[0], *match) for match in ROW.findall(section)]
-    return found
+        table += [(named[0], *match) for match in ROW.findall(section)]
+    return table
 
 
 ROWS = rows()
@@ -129,10 +129,10 @@ def names():
 def test_row(row, names):
     """Numbers that are called the same are, and those that differ do."""
     package, theirs, ours, their_number, our_number, why = row
-    printed, found = PRINTED[package][theirs], float(eval(ours, dict(names)))
+    printed, computed = PRINTED[package][theirs], float(eval(ours, dict(names)))
     assert float(their_number) == pytest.approx(printed, rel=6e-4)
-    assert float(our_number) == pytest.approx(found, rel=6e-4)
-    assert (found == pytest.approx(printed, rel=SAME)) == why.startswith("same")
+    assert float(our_number) == pytest.approx(computed, rel=6e-4)
+    assert (computed == pytest.approx(printed, rel=SAME)) == why.startswith("same")
 
 
 def test_every_printed_number_is_on_the_page():
@@ -143,16 +143,16 @@ def test_every_printed_number_is_on_the_page():
 def test_data_are_those_of_the_page():
     """The lines of the page, run."""
     lines = re.findall(r"^>>> (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    found = {}
-    exec("\n".join(lines), found)
+    namespace = {}
+    exec("\n".join(lines), namespace)
     for name, expected in study.data().items():
-        np.testing.assert_array_equal(found[name], expected)
+        np.testing.assert_array_equal(namespace[name], expected)
 
 
 @pytest.mark.slow
 def test_numbers_of_installed_packages():
     """Those whose version is the printed one; scikit-learn is there, the others may be."""
-    found = study.printed(only=PRINTED)
-    assert "CalibrationErrors.jl, by definition" in found
-    for package, numbers in found.items():
+    printed = study.printed(only=PRINTED)
+    assert "CalibrationErrors.jl, by definition" in printed
+    for package, numbers in printed.items():
         assert numbers == pytest.approx(PRINTED[package], rel=1e-6), package

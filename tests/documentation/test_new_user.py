@@ -17,12 +17,12 @@ def tasks():
     if not NOTE.exists():
         return []
     parts = re.split(r"\n## (?=\d|How the pages)", NOTE.read_text(encoding="utf-8"))[1:11]
-    found = []
+    listed = []
     for part in parts:
         (path,) = re.findall(r"^Path: (.*)$", part, re.MULTILINE)
         (code,) = re.findall(r"(?s)```\w+\n(.*?)```", part)
-        found.append((part.splitlines()[0], path.split(" > "), code))
-    return found
+        listed.append((part.splitlines()[0], path.split(" > "), code))
+    return listed
 
 
 def links(name):
@@ -36,12 +36,12 @@ def links(name):
     for block in re.findall(r"\.\. toctree::\n((?: +:.*\n)*\n(?: +\w.*\n)*)", text):
         targets += re.findall(r"^ +(\w\S*)$", block, re.MULTILINE)
     folder = (DOC / name).parent
-    found = {
+    linked = {
         (DOC / target.lstrip("/") if target.startswith("/") else folder / target).resolve()
         for target in targets
     }
     named = re.findall(r":ref:`(?:[^`<]*<)?([^`>]+)>?`", text)
-    return found | {to_labels[label].resolve() for label in named if label in to_labels}
+    return linked | {to_labels[label].resolve() for label in named if label in to_labels}
 
 
 def code_of_page(text):

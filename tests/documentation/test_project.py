@@ -31,11 +31,17 @@ def test_one_version_everywhere(name):
 def test_five_papers_are_cited():
     cited = yaml.safe_load(text_of("CITATION.cff"))
     assert cited["cff-version"] == "1.2.0" and cited["license"] == "BSD-3-Clause"
-    assert [one["notes"][:3] for one in cited["references"]] == ["P24", "W19", "G22", "F24", "L23"]
+    assert [reference["notes"][:3] for reference in cited["references"]] == [
+        "P24",
+        "W19",
+        "G22",
+        "F24",
+        "L23",
+    ]
     guide = text_of("doc/user_guide/symbols.rst")
-    for one in cited["references"]:
-        assert one["title"] in re.sub(r"\s+", " ", guide)
-        assert all(author["family-names"] in guide for author in one["authors"])
+    for reference in cited["references"]:
+        assert reference["title"] in re.sub(r"\s+", " ", guide)
+        assert all(author["family-names"] in guide for author in reference["authors"])
 
 
 @in_checkout

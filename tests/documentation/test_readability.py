@@ -37,14 +37,14 @@ def blocks(text):
             continue
         indent = len(lines[i]) - len(lines[i].lstrip())
         if line.startswith(".. ") or line == "..":
-            found = _DIRECTIVE.match(line)
+            directive = _DIRECTIVE.match(line)
             i = _end_of_body(lines, start + 1, indent)
             body = lines[start + 1 : i]
-            if found and found[1] in PROSE:
-                yield from blocks("\n".join(x.strip() for x in [found[2], "", *body]))
-            elif found and found[1] in ("code-block", "code"):
+            if directive and directive[1] in PROSE:
+                yield from blocks("\n".join(x.strip() for x in [directive[2], "", *body]))
+            elif directive and directive[1] in ("code-block", "code"):
                 yield "code", [x for x in body if x.strip() and not x.lstrip().startswith(":")]
-            elif found and found[1] == "list-table":
+            elif directive and directive[1] == "list-table":
                 yield "table", [x for x in body if x.lstrip().startswith("* ")]
             continue
         table = _TABLE.fullmatch(line) and not re.fullmatch(r"=+", line)
@@ -77,9 +77,13 @@ def _inside_table(lines, start, i):
 def sentences(text):
     """Words of each sentence of a page."""
     items = (item for kind, block in blocks(text) if kind == "prose" for item in _items(block))
-    texts = (one for item in items for one in re.split(r"(?<=[.!?])[)*\"']*\s+", _plain(item)))
-    found = ([word for word in text.split() if re.search(r"\w", word)] for text in texts)
-    return [words for words in found if words]
+    texts = (
+        sentence for item in items for sentence in re.split(r"(?<=[.!?])[)*\"']*\s+", _plain(item))
+    )
+    words_of_sentences = (
+        [word for word in text.split() if re.search(r"\w", word)] for text in texts
+    )
+    return [words for words in words_of_sentences if words]
 
 
 def _items(block):
@@ -214,11 +218,11 @@ d     e
 
 
 def test_what_is_counted():
-    found = [" ".join(words) for words in sentences(SAMPLE)]
-    assert found[0] == "*Is it short?"
-    assert len(found[1].split()) == 7 and found[1].startswith("Yes, see")
-    assert found[2:5] == ["It has x too:", "one item", "another item of two lines"]
-    assert found[5:] == ["A note.", "Of two sentences."]
+    texts = [" ".join(words) for words in sentences(SAMPLE)]
+    assert texts[0] == "*Is it short?"
+    assert len(texts[1].split()) == 7 and texts[1].startswith("Yes, see")
+    assert texts[2:5] == ["It has x too:", "one item", "another item of two lines"]
+    assert texts[5:] == ["A note.", "Of two sentences."]
     code, table = ([x for k, b in blocks(SAMPLE) if k == kind for x in b] for kind in KINDS)
     assert len(code) == 4  # an example, its output and two lines
     assert [line.split()[0] for line in table] == ["Head", "a", "d"]

@@ -27,24 +27,26 @@ def test_worlds_are_what_they_say(load):
     """Class frequencies within five standard errors of the mean posterior of other forecasts."""
     worlds = load("worlds")
     for world in [w for w in worlds.worlds() if w[2] >= 2_000 and w[1] < 20]:
-        one = worlds.draw("dev", *world)
-        mean = one.target.mean(axis=0)
-        np.testing.assert_allclose(one.target.sum(axis=1), 1, atol=1e-9)
-        found = np.bincount(one.y_true, minlength=one.n_classes) / one.n_samples
-        error = np.sqrt(mean * (1 - mean) * (1 / one.n_samples + 1 / len(one.target)))
-        assert np.all(np.abs(found - mean) < 5 * error), one.name
-        assert one.kind.endswith("calibrated") == np.allclose(one.target, one.test_proba), one.name
+        sample = worlds.draw("dev", *world)
+        mean = sample.target.mean(axis=0)
+        np.testing.assert_allclose(sample.target.sum(axis=1), 1, atol=1e-9)
+        frequency = np.bincount(sample.y_true, minlength=sample.n_classes) / sample.n_samples
+        error = np.sqrt(mean * (1 - mean) * (1 / sample.n_samples + 1 / len(sample.target)))
+        assert np.all(np.abs(frequency - mean) < 5 * error), sample.name
+        assert sample.kind.endswith("calibrated") == np.allclose(
+            sample.target, sample.test_proba
+        ), sample.name
 
 
 def test_failures_count_as_losses(load, monkeypatch):
     run, tables, methods = load("run"), load("tables"), load("methods")
     monkeypatch.setitem(methods.METHODS, "broken", lambda: None)
-    one = load("worlds").draw("dev", "noise", 3, 400)
-    rows = run.merged([], list(run.run([(one, ["no recalibration", "broken"])] * 2, "dev")))
+    sample = load("worlds").draw("dev", "noise", 3, 400)
+    rows = run.merged([], list(run.run([(sample, ["no recalibration", "broken"])] * 2, "dev")))
     assert len(rows) == 1 and rows[0]["broken"] == "failed"
-    found = tables.methods(tables.Results(rows))[-1]
-    assert found["mean excess %"] == "100.00 / 100.00" and found["harm"] == "100.0 / 100.0"
-    assert found["failed"] == "1" and run.merged(rows, rows) == rows
+    summary = tables.methods(tables.Results(rows))[-1]
+    assert summary["mean excess %"] == "100.00 / 100.00" and summary["harm"] == "100.0 / 100.0"
+    assert summary["failed"] == "1" and run.merged(rows, rows) == rows
 
 
 def test_published_tables_are_those_of_the_rows(load):

@@ -36,12 +36,12 @@ def test_pages_that_show_the_report_agree(made, printed):
 
 
 def test_another_number_is_not_current(made, printed):
-    other = printed.replace("observed 10.4 %", "observed 10.5 %")
-    pages, found = made["pages"](), made["current"](other)
-    assert other != printed and all(found[path] != text for path, text in pages.items())
-    assert "observed 10.5 %" in found[made["START"]]
-    found = made["current"](printed.replace("Recalibrate with", "Recalibration is"))
-    assert "Typical error 26 points. A reliability diagram." in found[made["README"]]
+    changed = printed.replace("observed 10.4 %", "observed 10.5 %")
+    pages, built = made["pages"](), made["current"](changed)
+    assert changed != printed and all(built[path] != text for path, text in pages.items())
+    assert "observed 10.5 %" in built[made["START"]]
+    built = made["current"](printed.replace("Recalibrate with", "Recalibration is"))
+    assert "Typical error 26 points. A reliability diagram." in built[made["README"]]
 
 
 def test_the_picture_shows_the_numbers_of_the_text(made, printed):
@@ -70,13 +70,15 @@ def test_no_browser_is_a_sentence(made, monkeypatch):
 
 def test_sentences_for_a_paper_have_the_numbers_of_the_code():
     """Each number of a paragraph "In words" is in an output of its page, or a threshold of p."""
-    found = 0
+    n_numbers = 0
     for path in sorted((ROOT / "doc" / "user_guide").glob("*.rst")):
         text = path.read_text(encoding="utf-8")
         examples = doctest.DocTestParser().get_examples(text)
-        numbers = set(NUMBER.findall(" ".join(one.want + one.source for one in examples)))
+        numbers = set(
+            NUMBER.findall(" ".join(example.want + example.source for example in examples))
+        )
         for words in re.findall(r"(?s)\*In words:\*(.*?)\n\n", text):
             said = NUMBER.findall(re.sub(r"95 %|p < 0\.001|n = \d+", "", words))
             assert set(said) <= numbers, f"{path.name}: {set(said) - numbers}"
-            found += len(said)
-    assert found >= 6
+            n_numbers += len(said)
+    assert n_numbers >= 6

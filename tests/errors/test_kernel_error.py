@@ -13,9 +13,9 @@ from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 
 
-def skce(sample, statistic="unbiased", block_size=None, **arguments):
+def skce(y, proba, statistic="unbiased", block_size=None, **arguments):
     return kernel_calibration_error(
-        *sample, statistic=statistic, block_size=block_size, **arguments
+        y, proba, statistic=statistic, block_size=block_size, **arguments
     )
 
 
@@ -30,10 +30,10 @@ def test_many_samples_take_random_blocks(notion, multiclass, monkeypatch):
     assert rows.shape == (3, 50) and len(np.unique(rows)) == 150
     arguments = {"kernel": LaplacianKernel(0.3), "notion": notion, "labels": np.arange(3)}
     estimate = kernel_calibration_error(y, proba, sample_weight=weight, **arguments)
-    estimates = [skce((y[b], proba[b]), sample_weight=weight[b], **arguments) for b in rows]
+    estimates = [skce(y[b], proba[b], sample_weight=weight[b], **arguments) for b in rows]
     pairs = [weight[b].sum() ** 2 - np.sum(weight[b] ** 2) for b in rows]
     assert estimate == pytest.approx(np.average(estimates, weights=pairs), rel=1e-11)
-    exact = skce(multiclass, "unbiased", kernel=LaplacianKernel(0.3))
+    exact = skce(y, proba, "unbiased", kernel=LaplacianKernel(0.3))
     assert kernel_calibration_error(y, proba, kernel=LaplacianKernel(0.3)) != exact
 
 
@@ -46,26 +46,27 @@ def test_random_blocks_use_nearly_all_samples_and_no_more_pairs_than_before(n_sa
 
 
 def test_memory_does_not_grow_with_the_square(forecasts):
-    sample = forecasts(6000, 5)
-    _, peak = peak_memory(lambda: skce(sample, kernel=LaplacianKernel(0.3)))
+    y, proba = forecasts(6000, 5)
+    _, peak = peak_memory(lambda: skce(y, proba, kernel=LaplacianKernel(0.3)))
     assert peak < 2e7  # a matrix of all pairs has 2.9e8
 
 
 @needs_golden
 @pytest.mark.parametrize("name", ["bin500", "tri300"])
 def test_published_medians_and_mmce(name):
-    sample = golden_input(name)
+    y, proba = golden_input(name)
     for row in golden_rows(name):
         if row["quantity"] == "median_distance":
             rule = "median" if row["params"]["pairs"].startswith("all") else "median_pairs"
-            error = median_distance(sample[1], metric=row["params"]["dist"], rule=rule)
+            error = median_distance(proba, metric=row["params"]["dist"], rule=rule)
             assert error == pytest.approx(row["value"], rel=1e-12)
             if rule == "median" and row["params"]["dist"] == "total_variation":
-                default, by_hand = skce(sample), skce(sample, kernel=LaplacianKernel(row["value"]))
+                default = skce(y, proba)
+                by_hand = skce(y, proba, kernel=LaplacianKernel(row["value"]))
                 assert default == pytest.approx(by_hand, rel=1e-10)
         elif row["quantity"] == "mmce":
             kernel = 0.5 * LaplacianKernel(0.4)
-            error = skce(sample, "biased", kernel=kernel, notion="top_label") ** 0.5
+            error = skce(y, proba, "biased", kernel=kernel, notion="top_label") ** 0.5
             assert error == pytest.approx(row["value"], rel=1e-9)
 
 

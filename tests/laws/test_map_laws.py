@@ -174,7 +174,7 @@ def simplex(kind, rng):
 
 @pytest.mark.parametrize("kind", ["narrow", "wide", "saturated", "voted"])
 @pytest.mark.parametrize(
-    "recalibrator", [fitted for fitted in INSTANCES if fitted not in SLOW], ids=name_of
+    "recalibrator", [map_ for map_ in INSTANCES if map_ not in SLOW], ids=name_of
 )
 def test_impossible_classes_of_several(recalibrator, kind):
     """Rows with exact zeros and tiny values: on the simplex, and in order where that is kept."""
@@ -197,7 +197,7 @@ def test_impossible_classes_of_several(recalibrator, kind):
     [s.VectorScaling(shrinkage=0.0), s.recalibration.MatrixScaling(shrinkage=0.0),
     s.recalibration.ModelAverageScaling(),
      s.recalibration.QuadraticScaling()],
-    ids=lambda fitted: type(fitted).__name__,
+    ids=lambda map_: type(map_).__name__,
 )  # fmt: skip
 def test_confidence_beyond_the_scores_of_several_classes(recalibrator):
     """Along a ray from the centre of the simplex the most likely class never becomes less likely,
@@ -303,7 +303,7 @@ def test_the_map_is_continuous_at_the_ends_of_its_scores_and_a_line_beyond():
      s.recalibration.QuadraticScaling(), s.recalibration.KernelRecalibrator(), s.SplineScaling(),
      s.VennAbersRecalibrator(),
      s.HistogramBinning(n_bins=4)],
-    ids=lambda fitted: type(fitted).__name__,
+    ids=lambda map_: type(map_).__name__,
 )  # fmt: skip
 def test_exported_maps_continue_in_the_same_way(recalibrator, n_classes):
     """Labels that fall with the score of one class, so that affine maps and splines do."""

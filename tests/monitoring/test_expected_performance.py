@@ -137,9 +137,9 @@ def test_weights_labels_and_order_of_the_labelled_window():
         # The area leaves out pairs of a sample with itself, but not with its repetition.
         tolerance = 1e-3 if name == "auc" else 1e-5
         assert repeated.adjusted[name].estimate == pytest.approx(estimate, abs=tolerance)
-        for other in (mirrored, turned):
-            assert other.adjusted[name].estimate == pytest.approx(estimate, abs=1e-9)
-            assert other.adjusted[name].low == pytest.approx(
+        for same in (mirrored, turned):
+            assert same.adjusted[name].estimate == pytest.approx(estimate, abs=1e-9)
+            assert same.adjusted[name].low == pytest.approx(
                 performance.adjusted[name].low, abs=1e-9
             )
 
@@ -183,11 +183,11 @@ def test_the_error_interval_by_hand():
     sizes = {"accuracy": 1.0, "brier": 0.4, "log_loss": abs(logit(0.3))}
     assert performance.adjusted.keys() == sizes.keys()
     for name, size in sizes.items():
-        one, own = performance.adjusted[name], getattr(performance, name)
-        assert one.estimate == own.estimate
-        reach = (one.high - one.low) / 2 - tail * one.standard_error
+        adjusted, expected = performance.adjusted[name], getattr(performance, name)
+        assert adjusted.estimate == expected.estimate
+        reach = (adjusted.high - adjusted.low) / 2 - tail * adjusted.standard_error
         assert reach == pytest.approx(0.1 * size, abs=0.005)
-        assert (one.high + one.low) / 2 == pytest.approx(own.estimate, abs=0.01)
+        assert (adjusted.high + adjusted.low) / 2 == pytest.approx(expected.estimate, abs=0.01)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -202,9 +202,11 @@ def test_no_change_of_this_size_leaves_the_bound(n_classes):
     right["brier"] = Brier().loss(changed, p).mean()
     right["log_loss"] = -np.sum(changed * np.log(p), axis=1).mean()
     for name, value in right.items():
-        one = performance.adjusted[name]
-        assert one.low <= value <= one.high
-        assert abs(value - one.estimate) > 0.1 * (one.high - one.estimate)  # a change that matters
+        limits = performance.adjusted[name]
+        assert limits.low <= value <= limits.high
+        assert abs(value - limits.estimate) > 0.1 * (
+            limits.high - limits.estimate
+        )  # a change that matters
 
 
 Y, Q = world(7, 40)
@@ -254,8 +256,10 @@ def test_coverage(name):
             interval = performance.adjusted[metric]
             hits.setdefault(metric, []).append(interval.low <= value <= interval.high)
             if name == "calibrated":
-                own = getattr(performance, metric)
-                hits.setdefault(f"own {metric}", []).append(own.low <= value <= own.high)
+                unadjusted = getattr(performance, metric)
+                hits.setdefault(f"own {metric}", []).append(
+                    unadjusted.low <= value <= unadjusted.high
+                )
     coverage = {metric: np.mean(values) for metric, values in hits.items()}
     assert all(abs(value - 0.95) <= 0.06 for value in coverage.values()), coverage
 

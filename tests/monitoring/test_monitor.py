@@ -159,7 +159,7 @@ def test_the_evidence_of_a_test_is_about_the_samples_since():
 def test_where_the_change_began():
     """The median of nine estimates; a single one may be a thousand samples off."""
     streams = [changing(3500, 2500, np.random.default_rng(seed)) for seed in range(9)]
-    alarms = [CalibrationMonitor(window=500).partial_fit(*sample).alarms_[0] for sample in streams]
+    alarms = [CalibrationMonitor(window=500).partial_fit(y, p).alarms_[0] for y, p in streams]
     assert abs(np.median([alarm.since for alarm in alarms]) - 2500) < 100
 
 
@@ -304,9 +304,9 @@ def test_batches_and_restarts_do_not_change_a_bit(kind, notion, features, n_clas
         forecast = np.asfortranarray(p) if size == 60 else p
         for start in range(0, 120, size):
             rows = slice(start, start + size)
-            batch = {name: one[rows] for name, one in beside.items()}
-            for one in (stream, copy):
-                one.partial_fit(np.array(labels)[y[rows]], forecast[rows], **batch)
+            batch = {name: values[rows] for name, values in beside.items()}
+            for monitor in (stream, copy):
+                monitor.partial_fit(np.array(labels)[y[rows]], forecast[rows], **batch)
             copy = kind.from_bytes(copy.to_bytes(), **again)
         assert copy.to_bytes() == stream.to_bytes() and b"pickle" not in stream.to_bytes()
         assert copy.get_params()["alpha"] == 0.02 and (copy.path_ == stream.path_).all()
@@ -358,24 +358,24 @@ def test_what_cannot_be_saved_is_refused_before_it_is_added(kind):
     wrong = [("labels", DATES), ("labels", pd.DatetimeIndex(DATES)), ("labels", [b"a", b"b"])]
     right = [("labels", np.array([np.int64(0), np.int64(1)], dtype=object))]
     if kind is not SequentialCalibrationTest:
-        wrong += [("by", one) for one in ([np.nan, 1.5], [np.inf, 1], DATES, [b"a", b"b"])]
+        wrong += [("by", column) for column in ([np.nan, 1.5], [np.inf, 1], DATES, [b"a", b"b"])]
         wrong += [("by", pd.Series(DATES)), ("by", [pd.NA, "a"]), ("by", [1 + 2j, 1])]
         right += [("by", np.array([np.int64(3), np.float32(2)], dtype=object)), ("by", [None, 1])]
     if kind is CalibrationMonitor:
-        wrong += [("source", one) for one in (DATES[0], np.nan, b"a", ["a"])]
+        wrong += [("source", source) for source in (DATES[0], np.nan, b"a", ["a"])]
         kernel = LaplacianKernel(0.25, max_samples=np.int64(9))
         right += [("source", np.int64(3)), ("features", kernel)]
     for name, value in [*wrong, *right]:
         labels = value if name == "labels" else [0, 1]
-        one = kind(labels, **({name: value} if name == "features" else {}))
+        monitor = kind(labels, **({name: value} if name == "features" else {}))
         options = {name: value} if name in ("by", "source") else {}
         if any(value is known for _, known in right):
-            one.partial_fit(np.asarray(labels), [0.2, 0.7], **options)
-            assert kind.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
+            monitor.partial_fit(np.asarray(labels), [0.2, 0.7], **options)
+            assert kind.from_bytes(monitor.to_bytes()).to_bytes() == monitor.to_bytes()
             continue
         with pytest.raises(ValueError, match=f"{name} takes strings and finite numbers only.*got"):
-            one.partial_fit(np.asarray(labels), [0.2, 0.7], **options)
-        assert not hasattr(one, "classes_")
+            monitor.partial_fit(np.asarray(labels), [0.2, 0.7], **options)
+        assert not hasattr(monitor, "classes_")
 
 
 def test_more_groups_than_can_be_compared_and_a_kernel():

@@ -84,7 +84,7 @@ def test_options_of_the_first_call(here, capsys):
 def test_notions_and_rounded_probabilities(here, capsys):
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), 60)
-    rows = [f"{k % 3},{','.join(f'{v:.2f}' for v in one)}" for k, one in enumerate(p)]
+    rows = [f"{k % 3},{','.join(f'{v:.2f}' for v in forecast)}" for k, forecast in enumerate(p)]
     (here / "a.csv").write_text("\n".join(["y,p_0,p_1,p_2", *rows]))
     (here / "b.csv").write_text("\n".join(["y,p_0,p_1,p_2", *rows[:30]]))
     first = ["monitor", "a.csv", "--state", "s", "--notion", "classwise"]
@@ -132,9 +132,13 @@ def test_a_week_with_one_class_only(here):
         (None, ["other.csv"], "has the classes no and yes, and s has stay and churn"),
         (None, ["wrong.csv"], "wrong.csv"),
         (None, ["s"], "s"),
-        (lambda data: data[:-5], ["b.csv"], "s cannot be read: The state of a CalibrationMonitor"),
-        (lambda data: b"label,p\n", ["b.csv"], "s cannot be read: The bytes are no state"),
-        (lambda data: b"", ["b.csv"], "s cannot be read: The bytes are no state"),
+        (
+            lambda state: state[:-5],
+            ["b.csv"],
+            "s cannot be read: The state of a CalibrationMonitor",
+        ),
+        (lambda state: b"label,p\n", ["b.csv"], "s cannot be read: The bytes are no state"),
+        (lambda state: b"", ["b.csv"], "s cannot be read: The bytes are no state"),
     ],
 )
 def test_errors_leave_the_state(here, capsys, prepare, arguments, words):

@@ -207,7 +207,7 @@ def test_the_expectation_over_all_labels_is_one(notion):
 def streams(n_streams, n, kind, seed):
     """Tests of so many streams."""
     draws = (binary(n, kind, np.random.default_rng([seed, k])) for k in range(n_streams))
-    return [SequentialCalibrationTest().partial_fit(*stream) for stream in draws]
+    return [SequentialCalibrationTest().partial_fit(y, p) for y, p in draws]
 
 
 def test_false_alarms_of_short_streams():
@@ -233,10 +233,10 @@ def test_false_alarms_over_all_times(notion, n_streams):
         if notion == "adversarial":  # the next forecast follows the last residual
             p = np.empty(5000)
             y, last = np.empty(5000, dtype=int), 0.5
-            for t, (one, other) in enumerate(rng.random((5000, 2)).tolist()):
-                score = 0.02 + 0.96 * (one**4 if last > 0 else 1 - one**4)
-                p[t], y[t] = score, other < score
-                last = float(other < score) - score
+            for t, (uniform, draw) in enumerate(rng.random((5000, 2)).tolist()):
+                score = 0.02 + 0.96 * (uniform**4 if last > 0 else 1 - uniform**4)
+                p[t], y[t] = score, draw < score
+                last = float(draw < score) - score
         test = SequentialCalibrationTest(**parameters)
         for rows in np.split(np.arange(5000), 10):  # the fastest; any size is the same
             test.partial_fit(y[rows], p[rows])

@@ -401,10 +401,10 @@ def test_the_target_says_what_is_covered(n_samples, n_classes, metric, words):
 
 def test_a_lower_limit_above_zero_needs_a_second_test():
     """That of the scores at the forecasts, or the evidence of the models."""
-    numbers = 0.02, 1e-6, 1e-10, 0.0
-    norm, unclear = SquaredNorm(*numbers), SquaredNorm(0.0, *numbers[1:])
+    numbers = {"estimate": 0.02, "noise2": 1e-6, "noise3": 1e-10, "slope": 0.0}
+    norm, unclear = SquaredNorm(**numbers), SquaredNorm(**numbers | {"estimate": 0.0})
     low, high = norm.interval(0.95)
     cases = (None, 0, low), (norm, 0, low), (unclear, 19, 0), (unclear, 21, low)
     for second, odds, expected in cases:
-        error_norm = ErrorNorm(*numbers, calibrated=second, odds=odds)
+        error_norm = ErrorNorm(**numbers, calibrated=second, odds=odds)
         assert error_norm.interval(0.95) == (expected, high)

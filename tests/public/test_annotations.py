@@ -22,16 +22,18 @@ SPECIAL = ("__init__", "__call__", "__add__", "__mul__", "__len__")
 
 def public_modules():
     """Modules without a leading underscore anywhere in their path, and the root."""
-    names = [found.name for found in pkgutil.walk_packages(skcalib.__path__, "skcalib.")]
+    names = [module.name for module in pkgutil.walk_packages(skcalib.__path__, "skcalib.")]
     return ["skcalib", *(n for n in names if not any(p.startswith("_") for p in n.split(".")))]
 
 
 def public_objects(module):
     """Functions and classes of `__all__`; without it, what is defined in the module."""
-    own = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
-    names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
-    found = {name: getattr(module, name) for name in names}
-    return {n: v for n, v in found.items() if inspect.isfunction(v) or inspect.isclass(v)}
+    defined_here = [
+        n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
+    ]
+    names = getattr(module, "__all__", [name for name in defined_here if not name.startswith("_")])
+    members = {name: getattr(module, name) for name in names}
+    return {n: v for n, v in members.items() if inspect.isfunction(v) or inspect.isclass(v)}
 
 
 def methods(kind):
@@ -59,13 +61,13 @@ def missing(function, *, bound=False):
 
 def missing_of(module_name):
     """Sentences about everything public of a module that lacks an annotation."""
-    found = []
+    sentences = []
     for name, value in public_objects(importlib.import_module(module_name)).items():
         callables = [(name, value, False)] if inspect.isfunction(value) else methods(value)
         for where, function, bound in callables:
             if lacks := missing(function, bound=bound):
-                found.append(f"{where} lacks {', '.join(lacks)}")
-    return found
+                sentences.append(f"{where} lacks {', '.join(lacks)}")
+    return sentences
 
 
 @pytest.mark.parametrize("module", public_modules())

@@ -29,8 +29,14 @@ def test_one_column_and_mixed_libraries(asarray, binary):
     y, proba = binary
     column = np.ascontiguousarray(proba[:, 1])
     expected = s.calibration_error(y, column, notion="canonical")
-    for one, other in ((asarray, asarray), (np.ndarray.tolist, asarray), (asarray, list)):
-        assert s.calibration_error(one(y), other(column), notion="canonical") == expected
+    for of_labels, of_forecasts in (
+        (asarray, asarray),
+        (np.ndarray.tolist, asarray),
+        (asarray, list),
+    ):
+        assert (
+            s.calibration_error(of_labels(y), of_forecasts(column), notion="canonical") == expected
+        )
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -38,17 +44,18 @@ def test_scores(score, asarray, multiclass):
     y, proba = multiclass
     target = np.eye(3)[y]
     for method in (score.loss, score.divergence):
-        found = method(asarray(target), asarray(proba))
-        assert type(found) is np.ndarray
-        np.testing.assert_array_equal(found, method(target, proba))
+        values = method(asarray(target), asarray(proba))
+        assert type(values) is np.ndarray
+        np.testing.assert_array_equal(values, method(target, proba))
 
 
 def test_features_of_samples_of_positive_weight(asarray, binary):
-    X, weight = np.random.default_rng(0).normal(size=(len(binary[0]), 2)), np.ones(len(binary[0]))
+    y, proba = binary
+    X, weight = np.random.default_rng(0).normal(size=(len(y), 2)), np.ones(len(y))
     weight[::5] = 0
-    given = {"sample_weight": weight, "random_state": 0}
-    expected = differences_at_equal_scores(*binary, X, **given)
-    assert str(differences_at_equal_scores(*binary, asarray(X), **given)) == str(expected)
+    options = {"sample_weight": weight, "random_state": 0}
+    expected = differences_at_equal_scores(y, proba, X, **options)
+    assert str(differences_at_equal_scores(y, proba, asarray(X), **options)) == str(expected)
 
 
 def test_every_function(asarray):
@@ -58,13 +65,13 @@ def test_every_function(asarray):
     for recipe in once:
         y, proba = make_forecasts(40, 2 if recipe.binary else 3, seed=1)
         arrays = [y, *recipe.arrays(proba)]
-        given = {"sample_weight": np.ones(40), "labels": np.unique(y)}
-        given = {name: value for name, value in given.items() if recipe.accepts(name)}
-        tensors = {name: asarray(value) for name, value in given.items()}
+        options = {"sample_weight": np.ones(40), "labels": np.unique(y)}
+        options = {name: value for name, value in options.items() if recipe.accepts(name)}
+        tensors = {name: asarray(value) for name, value in options.items()}
         with only_own_warnings():
-            expected, found = recipe(*arrays, **given), recipe(*map(asarray, arrays), **tensors)
-        assert type(found) is type(expected), recipe
-        np.testing.assert_array_equal(numbers(found), numbers(expected), err_msg=str(recipe))
+            expected, answer = recipe(*arrays, **options), recipe(*map(asarray, arrays), **tensors)
+        assert type(answer) is type(expected), recipe
+        np.testing.assert_array_equal(numbers(answer), numbers(expected), err_msg=str(recipe))
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
@@ -75,17 +82,17 @@ def test_every_recalibrator(recalibrator, asarray):
         warnings.simplefilter("ignore", ConvergenceWarning)
         expected = quick(recalibrator).fit(proba, y, weight).predict_proba(proba)
         fitted = quick(recalibrator).fit(asarray(proba), asarray(y), asarray(weight))
-    found = fitted.predict_proba(asarray(proba))
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, expected)
+    recalibrated = fitted.predict_proba(asarray(proba))
+    assert type(recalibrated) is np.ndarray
+    np.testing.assert_array_equal(recalibrated, expected)
 
 
 def test_evaluators(asarray):
     y, proba = make_forecasts(120, 3, seed=1)
     X = np.random.default_rng(0).normal(size=(120, 2))
     expected = s.CalibrationErrorEstimator().fit(proba, y)
-    found = s.CalibrationErrorEstimator().fit(asarray(proba), asarray(y))
-    assert found.confidence_interval_ == expected.confidence_interval_
+    evaluator = s.CalibrationErrorEstimator().fit(asarray(proba), asarray(y))
+    assert evaluator.confidence_interval_ == expected.confidence_interval_
     grouping = s.GroupingLossEstimator(n_bins=2, n_permutations=3, random_state=0)
     bound = grouping.fit(X, y, y_proba=proba).grouping_loss_
     assert grouping.fit(asarray(X), asarray(y), y_proba=asarray(proba)).grouping_loss_ == bound
@@ -96,8 +103,8 @@ def test_stream(asarray, multiclass):
     stream = s.ForecastSketch(labels=[0, 1, 2])
     stream.partial_fit(asarray(y), asarray(proba), asarray(np.ones(len(y))))
     expected = s.calibration_error(y, proba, strategy="uniform", n_bins=5)
-    found = s.calibration_error(stream, strategy="uniform", n_bins=5)
-    assert found == pytest.approx(expected, abs=1e-14)
+    error = s.calibration_error(stream, strategy="uniform", n_bins=5)
+    assert error == pytest.approx(expected, abs=1e-14)
 
 
 def test_gradients_are_left_behind(multiclass):
@@ -108,8 +115,8 @@ def test_gradients_are_left_behind(multiclass):
         Brier().loss(torch.eye(3)[y], tensor), Brier().loss(np.eye(3)[y], proba)
     )
     logits = torch.log(tensor + 0.01)  # no leaf
-    found = s.TemperatureScaling(input="logits").fit(logits, y).transform(logits)
-    assert type(found) is np.ndarray and tensor.requires_grad and tensor.grad is None
+    recalibrated = s.TemperatureScaling(input="logits").fit(logits, y).transform(logits)
+    assert type(recalibrated) is np.ndarray and tensor.requires_grad and tensor.grad is None
 
 
 def test_half_precision(multiclass):
@@ -122,19 +129,19 @@ def test_half_precision(multiclass):
         s.root_brier_score(y, proba, sample_weight=torch.ones(len(y), dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize("what", ["y_true", "y_proba", "sample_weight", "labels"])
+@pytest.mark.parametrize("name", ["y_true", "y_proba", "sample_weight", "labels"])
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_other_devices_are_refused(what, library, multiclass):
+def test_other_devices_are_refused(name, library, multiclass):
     xp = pytest.importorskip(library)
     # No GPU is needed: both have a device whose memory NumPy cannot read.
     device = "meta" if library == "torch" else xp.Device("device1")
-    given = dict(zip(("y_true", "y_proba"), multiclass, strict=True))
-    given |= {"sample_weight": np.ones(len(given["y_true"])), "labels": np.arange(3)}
-    given[what] = xp.asarray(given[what], device=device)
-    message = rf"{what} is a {library}.* copy it to the CPU, for example with {what}.cpu\(\)"
+    arguments = dict(zip(("y_true", "y_proba"), multiclass, strict=True))
+    arguments |= {"sample_weight": np.ones(len(arguments["y_true"])), "labels": np.arange(3)}
+    arguments[name] = xp.asarray(arguments[name], device=device)
+    message = rf"{name} is a {library}.* copy it to the CPU, for example with {name}.cpu\(\)"
     for function in (s.calibration_error, s.proper_calibration_error):
         with pytest.raises(ValueError, match=message):
-            function(**given)
+            function(**arguments)
     scaling = s.TemperatureScaling().fit(multiclass[1], multiclass[0])
     with pytest.raises(ValueError, match=rf"X is a {library}.* copy it to the CPU"):
         scaling.transform(xp.asarray(multiclass[1], device=device))
@@ -151,8 +158,8 @@ def test_dispatch_changes_nothing(asarray, multiclass, monkeypatch):
         except (ImportError, RuntimeError):
             pytest.skip("array_api_dispatch needs a SciPy that was imported with SCIPY_ARRAY_API=1")
         assert s.calibration_error(asarray(y), asarray(proba)) == expected
-        found = s.TemperatureScaling().fit(asarray(proba), y).transform(asarray(proba))
-        assert type(found) is np.ndarray
+        recalibrated = s.TemperatureScaling().fit(asarray(proba), y).transform(asarray(proba))
+        assert type(recalibrated) is np.ndarray
 
 
 class OnlyDLPack:

@@ -47,7 +47,7 @@ def label(value):
 def test_no_public_estimator_is_missing():
     assert set(CHECKED) | set(NOT_CHECKED) == set(public_estimators())
     assert not set(CHECKED) & set(NOT_CHECKED)
-    shown = {type(e) for e, _ in INSTANCES} | {type(other) for other in other_instances()}
+    shown = {type(e) for e, _ in INSTANCES} | {type(instance) for instance in other_instances()}
     assert shown == set(public_estimators())
 
 
@@ -95,7 +95,7 @@ def test_what_other_tags_say():
     assert several.multi_output and several.required
     for kind in (s.TemperatureScaling, s.BetaCalibration):
         tags = [get_tags(kind(input=name)).input_tags for name in ("proba", "logits")]
-        assert [one.positive_only for one in tags] == [True, False]
+        assert [input_tags.positive_only for input_tags in tags] == [True, False]
 
 
 @pytest.mark.parametrize("estimator", [*(e for e, _ in INSTANCES), *other_instances()], ids=label)
@@ -106,8 +106,8 @@ def test_clone_parameters_and_repr(estimator):
     for name, value in parameters.items():
         assert copy.set_params(**{name: value}) is copy
         assert getattr(copy, name) is value
-    given = {name: object() for name in parameters}  # a constructor keeps what it is given
-    assert type(estimator)(**given).get_params(deep=False) == given
+    objects = {name: object() for name in parameters}  # a constructor keeps what it is given
+    assert type(estimator)(**objects).get_params(deep=False) == objects
     assert {n for n in vars(estimator) if not n.startswith("_")} == set(parameters)
     with pytest.raises(ValueError, match="Invalid parameter"):
         copy.set_params(no_such_parameter=1)
@@ -148,8 +148,9 @@ def test_features_are_counted_and_named(estimator, kind):
                 getattr(named, method)(frame.iloc[:, ::-1])
             with pytest.raises(ValueError, match="features|columns"):
                 getattr(plain, method)(X[:, :1] if kind != "proba" else X[:, :2])
-            found = getattr(plain, method)(X), getattr(named, method)(frame)
-            np.testing.assert_allclose(*found, rtol=1e-12)
+            np.testing.assert_allclose(
+                getattr(plain, method)(X), getattr(named, method)(frame), rtol=1e-12
+            )
 
 
 @pytest.mark.parametrize(("estimator", "kind"), TRANSFORMERS, ids=label)
@@ -309,9 +310,9 @@ def test_metadata_arrives_from_outside(metadata, which):
         chain = make_pipeline(*steps).fit(X, y, sample_weight=weight, groups=groups)
         X_scaled = StandardScaler().fit_transform(X)
         alone.fit(X_scaled, y, sample_weight=weight, groups=groups)
-        expected, found = answers(alone, X_scaled), answers(chain[1], X_scaled)
+        expected, answer = answers(alone, X_scaled), answers(chain[1], X_scaled)
         for name, value in expected.items():
-            np.testing.assert_array_equal(found[name], value)
+            np.testing.assert_array_equal(answer[name], value)
 
 
 def test_searches_hand_groups_to_both_splitters(metadata):
@@ -328,8 +329,8 @@ def test_searches_hand_groups_to_both_splitters(metadata):
         variance = s.regression.RecalibratedRegressorCV(ridge, cv=GroupKFold(2))
         variance.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         options = {"cv": GroupKFold(3), "params": {"sample_weight": weight, "groups": groups}}
-        for one, features, target in ((model, X, y), (variance, X[:, 1:], X[:, 0])):
-            results = cross_validate(one, features, target, error_score="raise", **options)
+        for estimator, features, target in ((model, X, y), (variance, X[:, 1:], X[:, 0])):
+            results = cross_validate(estimator, features, target, error_score="raise", **options)
             assert np.isfinite(results["test_score"]).all()
 
 
@@ -353,6 +354,6 @@ def test_metadata_that_nobody_uses_is_refused(estimator):
     X, y, P = draw()
     plain = (P, {}) if isinstance(estimator, s.CalibrationErrorEstimator) else (X, {"y_proba": P})
     fitted = clone(estimator).set_params(estimator=GaussianNB().fit(X, y))
-    for one, features, given in ((estimator, *plain), (fitted, X, {})):
+    for evaluator, features, forecasts in ((estimator, *plain), (fitted, X, {})):
         with pytest.raises(ValueError, match="got mark, but only a classifier that is cross-valid"):
-            one.fit(features, y, mark=y, **given)
+            evaluator.fit(features, y, mark=y, **forecasts)

@@ -97,36 +97,42 @@ JOBS_ELSEWHERE = {
 def test_every_function_with_jobs_is_compared():
     """All public names with a parameter `n_jobs`, and the methods of classes that have one."""
     public = public_names()
-    for owner, one in list(public.items()):
-        if isclass(one):
-            public |= {f"{owner}.{name}": getattr(one, name) for name in dir(one) if name[0] != "_"}
-            if not hasattr(one, "fit"):  # doors build it
+    for owner, member in list(public.items()):
+        if isclass(member):
+            public |= {
+                f"{owner}.{name}": getattr(member, name) for name in dir(member) if name[0] != "_"
+            }
+            if not hasattr(member, "fit"):  # doors build it
                 del public[owner]
-    found = {
-        n for n, one in public.items() if callable(one) and "n_jobs" in signature(one).parameters
+    with_jobs = {
+        n
+        for n, member in public.items()
+        if callable(member) and "n_jobs" in signature(member).parameters
     }
-    assert found == {public_name(one.function) for one in PARALLEL}.union(*JOBS_ELSEWHERE.values())
+    assert with_jobs == {public_name(recipe.function) for recipe in PARALLEL}.union(
+        *JOBS_ELSEWHERE.values()
+    )
 
 
 @pytest.mark.parametrize("recipe", PARALLEL, ids=str)
 def test_the_number_of_jobs_does_not_matter(recipe):
     y, proba = MANY
-    data = (y == 0, proba[:, 0]) if recipe.binary else (y, *recipe.arrays(proba))
+    arrays = (y == 0, proba[:, 0]) if recipe.binary else (y, *recipe.arrays(proba))
     if recipe in MOMENTS:
-        data = proba[:, 0], proba[:, 1], 1 + proba[:, 2]
-    one, two = (run(recipe, *data, n_jobs=n_jobs) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one, two)
+        arrays = proba[:, 0], proba[:, 1], 1 + proba[:, 2]
+    alone, in_two_jobs = (run(recipe, *arrays, n_jobs=n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(alone, in_two_jobs)
 
 
 def test_the_number_of_jobs_of_models_and_smoothers_does_not_matter():
     y, proba = MANY
     costs = {"threshold": 0.3, "notion": "classwise", "X": proba, "model": LogisticRegression()}
     smoothers = (DirichletKernel("scott", n_jobs=n_jobs) for n_jobs in (1, 2))
-    for one, two in (
+    for alone, in_two_jobs in (
         (skcalib.decision_regret(y, proba, n_jobs=n_jobs, **costs) for n_jobs in (1, 2)),
-        (skcalib.proper_calibration_error(y, proba, smoother=one) for one in smoothers),
+        (skcalib.proper_calibration_error(y, proba, smoother=smoother) for smoother in smoothers),
     ):
-        assert one == two
+        assert alone == in_two_jobs
 
 
 #: Functions to which the order of rows does not matter, by definition.

@@ -37,7 +37,8 @@ def states():
     plain = ForecastSketch(["a", "b"]).fit(np.array(["a", "b"])[(Y > 0) * 1], 1 - P[:, 0])
     few = SequentialCalibrationTest(features=1, notion="classwise").partial_fit(Y, P)
     return [
-        (type(one), one.to_bytes()) for one in (with_groups, binary, kernel, few, sketch, plain)
+        (type(state), state.to_bytes())
+        for state in (with_groups, binary, kernel, few, sketch, plain)
     ]
 
 
@@ -193,19 +194,19 @@ def changed_at(values, *changes):
 @pytest.mark.parametrize(
     ("words", "name", "change"),
     [
-        ("a sum", "low", lambda one: changed_at(one, (0, 1.0))),  # no rounding error
-        ("a sum", "rest", lambda one: changed_at(one, (0, 1e3))),
-        ("a sum", "total", lambda one: changed_at(one, (0, np.inf))),
-        *(("a sum", "scale", lambda one, to=to: to) for to in (0.0, -1.0, 3.0, np.nan)),
-        ("the list of cells", "key", lambda one: one[::-1]),
-        ("the list of cells", "key", lambda one: np.append(one[:-1], one[-2])),
-        ("the list of cells", "key", lambda one: np.append(one[:-1], 1 << 40)),
-        ("the list of cells", "key", lambda one: np.append(-1, one[1:])),
-        *(("the list of cells", "n_samples", lambda one, to=to: to) for to in (0, 2**53 + 1)),
-        ("the number of samples", "n_samples", lambda one: one + 1),
-        ("the number of samples", "high", lambda one: changed_at(one, (0, 1.0))),
-        ("the weight of a cell", "high", lambda one: changed_at(one, (0, 0.5), (1, -0.5))),
-        ("the weight of a cell", "high", lambda one: changed_at(one, (0, 1.0), (1, -1.0))),
+        ("a sum", "low", lambda values: changed_at(values, (0, 1.0))),  # no rounding error
+        ("a sum", "rest", lambda values: changed_at(values, (0, 1e3))),
+        ("a sum", "total", lambda values: changed_at(values, (0, np.inf))),
+        *(("a sum", "scale", lambda values, to=to: to) for to in (0.0, -1.0, 3.0, np.nan)),
+        ("the list of cells", "key", lambda values: values[::-1]),
+        ("the list of cells", "key", lambda values: np.append(values[:-1], values[-2])),
+        ("the list of cells", "key", lambda values: np.append(values[:-1], 1 << 40)),
+        ("the list of cells", "key", lambda values: np.append(-1, values[1:])),
+        *(("the list of cells", "n_samples", lambda values, to=to: to) for to in (0, 2**53 + 1)),
+        ("the number of samples", "n_samples", lambda values: values + 1),
+        ("the number of samples", "high", lambda values: changed_at(values, (0, 1.0))),
+        ("the weight of a cell", "high", lambda values: changed_at(values, (0, 0.5), (1, -0.5))),
+        ("the weight of a cell", "high", lambda values: changed_at(values, (0, 1.0), (1, -1.0))),
     ],
 )
 def test_cells_that_are_no_sums_of_samples(words, name, change):
@@ -220,7 +221,7 @@ def test_infinite_sums_of_windows():
     changes = {
         "_current": lambda x: x + np.inf,
         "_total": lambda x: x - 1e6,
-        "_lowest": lambda x: [one + np.inf for one in x],
+        "_lowest": lambda x: [lowest + np.inf for lowest in x],
         "_restarted": lambda x: x + 10**9,
     }
     for name, change in changes.items():

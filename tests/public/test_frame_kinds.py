@@ -59,7 +59,7 @@ IN_MEMORY = {
 
 def firsts(recipes):
     names = [public_name(recipe.function) for recipe in recipes]
-    return [one for k, one in enumerate(recipes) if names[k] not in names[:k]]
+    return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
 
 
 #: Recipes that make arguments of the labels and forecasts, and so read them as arrays.
@@ -77,8 +77,8 @@ def _of_arguments(recipe, make):
     arrays = recipe.arrays(proba)
     yield lambda: recipe(make(y), *arrays)
     for k in range(len(arrays)):
-        given = [make(one) if place == k else one for place, one in enumerate(arrays)]
-        yield lambda given=given: recipe(y, *given)
+        changed = [make(array) if place == k else array for place, array in enumerate(arrays)]
+        yield lambda changed=changed: recipe(y, *changed)
     for name, values in (("sample_weight", np.ones(len(y))), ("groups", np.arange(len(y)) // 2)):
         if recipe.accepts(name):
             frame = {name: make(values)}
@@ -88,7 +88,7 @@ def _of_arguments(recipe, make):
 @pytest.mark.parametrize("kind", TO_FETCH)
 @pytest.mark.parametrize(
     "recipe",
-    [one for one in firsts([*FORECASTS, *DISPLAYS]) if public_name(one.function) not in MADE],
+    [entry for entry in firsts([*FORECASTS, *DISPLAYS]) if public_name(entry.function) not in MADE],
     ids=str,
 )
 def test_rows_must_be_fetched(recipe, kind):

@@ -337,12 +337,12 @@ def test_the_event_of_a_classifier(problem_of, cv):
     X = np.random.default_rng(0).normal(size=(90, 2))
     y = EVENTS[(X[:, 0] > 0).astype(int)]
     model = LogisticRegression().fit(X, y)
-    given = problem_of("from_estimator", model, X, y, cv=cv)
-    assert given.classes.tolist() == EVENTS.tolist()
+    problem = problem_of("from_estimator", model, X, y, cv=cv)
+    assert problem.classes.tolist() == EVENTS.tolist()
     turned = problem_of("from_estimator", model, X, y, cv=cv, pos_label="churn")
     assert turned.classes.tolist() == ["stay", "churn"]
-    np.testing.assert_array_equal(turned.forecast, given.forecast[:, ::-1])
-    np.testing.assert_array_equal(turned.target, given.target[:, ::-1])
+    np.testing.assert_array_equal(turned.forecast, problem.forecast[:, ::-1])
+    np.testing.assert_array_equal(turned.target, problem.target[:, ::-1])
     with pytest.raises(ValueError, match="pos_label='x' is not one of the classes"):
         problem_of("from_estimator", model, X, y, cv=cv, pos_label="x")
 
@@ -382,15 +382,15 @@ def test_a_sample_of_weight_zero_is_not_there(recipe):
 @pytest.mark.parametrize("notion", ["top_label", "classwise"])
 @pytest.mark.parametrize("recipe", [r for r in FUNCTIONS if r.accepts("notion")], ids=str)
 def test_one_column_stands_for_two(recipe, notion):
-    recipe, found = replace(recipe, options=recipe.options | {"notion": notion}), []
+    recipe, answers = replace(recipe, options=recipe.options | {"notion": notion}), []
     p = np.arange(1.0, 41) % 13 / 16 + 1 / 32
     for proba in (p, np.column_stack([1 - p, p])):
         with only_own_warnings():
             try:
-                found.append(numbers(recipe(np.arange(40) % 3 % 2, proba)))
+                answers.append(numbers(recipe(np.arange(40) % 3 % 2, proba)))
             except ValueError as error:
-                found.append(str(error)[:20])
-    np.testing.assert_equal(*found)
+                answers.append(str(error)[:20])
+    np.testing.assert_equal(answers[0], answers[1])
 
 
 @pytest.mark.parametrize(("recipe", "scale"), rotated(WEIGHTED, [1e-300, 1e300], 1), ids=str)
@@ -407,9 +407,9 @@ def test_the_scale_of_weights_does_not_matter(recipe, scale):
 @pytest.mark.slow
 def test_a_million_samples():
     """Functions whose cost is linear, but for sorting; the truth is known, or a line of numpy."""
-    data = make_tempered_simplex(1_000_000, 2, random_state=0)
-    y, p = data.y, data.y_proba[:, 1].astype(np.float32)
-    chance = np.mean(np.abs(data.posterior[:, 1] - p))
+    sample = make_tempered_simplex(1_000_000, 2, random_state=0)
+    y, p = sample.y, sample.y_proba[:, 1].astype(np.float32)
+    chance = np.mean(np.abs(sample.posterior[:, 1] - p))
     assert skcalib.calibration_error(y, p, n_bins=100) == pytest.approx(chance, abs=2e-3)
     cell = np.ceil(p.astype(float) * 20).astype(int)
     gaps = np.abs(np.bincount(cell, y - p.astype(float))).sum() / len(y)
@@ -419,9 +419,9 @@ def test_a_million_samples():
     np.testing.assert_array_equal(bins.mass, np.bincount(cell)[1:])
     order = np.argsort(p, kind="stable")
     largest = np.abs(np.cumsum((y - p.astype(float))[order])).max() / len(y)
-    found = skcalib.ks_calibration_error(y, p, notion="canonical")
-    assert found == pytest.approx(largest, rel=0.01)
-    truth = data.truth["brier"]
+    error = skcalib.ks_calibration_error(y, p, notion="canonical")
+    assert error == pytest.approx(largest, rel=0.01)
+    truth = sample.truth["brier"]
     assert skcalib.proper_calibration_error(y, p) == pytest.approx(truth, abs=4e-4)
     terms = skcalib.corp_decomposition(y, p)
     assert terms.miscalibration == pytest.approx(truth, abs=4e-4)
@@ -477,14 +477,14 @@ def test_a_single_row(recipe):
 def test_nothing_that_is_passed_in_is_modified(recipe):
     """Arrays that could be written to keep their values; lists and frames too."""
     for y, proba in shapes(recipe):
-        given = {"sample_weight": np.ones(len(y)), "labels": np.unique(y)}
-        given = {name: array for name, array in given.items() if recipe.accepts(name)}
+        options = {"sample_weight": np.ones(len(y)), "labels": np.unique(y)}
+        options = {name: array for name, array in options.items() if recipe.accepts(name)}
         arrays = [array.copy() for array in (y, *recipe.arrays(proba))]
-        before = [array.copy() for array in (*arrays, *given.values())]
+        before = [array.copy() for array in (*arrays, *options.values())]
         with only_own_warnings():
-            recipe(*arrays, **given)
-        for array, kept in zip((*arrays, *given.values()), before, strict=True):
-            np.testing.assert_array_equal(array, kept)
+            recipe(*arrays, **options)
+        for array, original in zip((*arrays, *options.values()), before, strict=True):
+            np.testing.assert_array_equal(array, original)
             assert array.flags.writeable
 
 

@@ -29,18 +29,18 @@ from sklearn.linear_model import LogisticRegression
 
 
 
-def need(holds, found):  # `python -OO` leaves out assertions
+def need(holds, message):  # `python -OO` leaves out assertions
     if not holds:
-        raise RuntimeError(found)
+        raise RuntimeError(message)
 
 
-found_by = importlib.metadata.distribution
+find_distribution = importlib.metadata.distribution
 
 
 def distribution(name):
     if name == "skcalib":
         raise importlib.metadata.PackageNotFoundError(name)
-    return found_by(name)
+    return find_distribution(name)
 
 
 importlib.metadata.distribution = distribution
@@ -111,8 +111,8 @@ INSTALLATIONS = {
 def expected(tmp_path_factory):
     """A file of forecasts, and what the command prints and writes in this process."""
     folder = tmp_path_factory.mktemp("report")
-    data = make_tempered_simplex(200, 2, random_state=0)
-    table = np.column_stack([data.y, data.y_proba[:, 1]])
+    sample = make_tempered_simplex(200, 2, random_state=0)
+    table = np.column_stack([sample.y, sample.y_proba[:, 1]])
     forecasts, page = folder / "forecasts.csv", folder / "page.html"
     np.savetxt(forecasts, table, delimiter=",", header="label,score", comments="")
     with redirect_stdout(StringIO()) as said:

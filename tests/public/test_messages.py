@@ -60,7 +60,7 @@ INVALID_DATA = {
     r"remove these rows first\.": (np.where(Y == 1, None, 0), P),
     r"y_true contains continuous values: class labels are expected\. Did you swap labels and "
     r"forecasts\?": (P[:, 1], Y),
-    r"y_proba is a generator, not an array: pass list\(y_proba\)\.": (Y, (one for one in P)),
+    r"y_proba is a generator, not an array: pass list\(y_proba\)\.": (Y, (row for row in P)),
     r"y_proba is the method predict_proba: "
     r"call it, such as predict_proba\(X\)\.": (Y, DummyClassifier().predict_proba),
     r"y_proba is the function len: call it, such as len\(X\)\.": (Y, len),
@@ -99,7 +99,7 @@ INVALID_ARGUMENTS = {
     r"pos_label=7 is not one of the classes \[0, 1\]\.": ("pos_label", 7),
 }
 INVALID_INPUT = [
-    *((data, {}, words) for words, data in INVALID_DATA.items()),
+    *((arguments, {}, words) for words, arguments in INVALID_DATA.items()),
     *(((Y, P), {name: value}, words) for words, (name, value) in INVALID_ARGUMENTS.items()),
     (
         (Y3, P3),

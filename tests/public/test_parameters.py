@@ -194,10 +194,10 @@ FITTED_WITH = {
 
 def fitting(estimator):
     """A function with the parameters of an estimator, which fits it."""
-    data = FITTED_TO.get(estimator, (PAIRS, Y) if estimator in RECALIBRATORS else (X, Y))
+    training = FITTED_TO.get(estimator, (PAIRS, Y) if estimator in RECALIBRATORS else (X, Y))
 
     def fit(**parameters):
-        return estimator(**{**FITTED_WITH.get(estimator, {}), **parameters}).fit(*data)
+        return estimator(**{**FITTED_WITH.get(estimator, {}), **parameters}).fit(*training)
 
     fit.__name__, fit.__signature__ = estimator.__name__, inspect.signature(estimator)
     return fit
@@ -206,21 +206,23 @@ def fitting(estimator):
 def callables():
     """Everything public that has parameters, by name."""
     public = public_names()
-    found = {
-        public_name(one): one
-        for one in (*public.values(), *SCALARS, *SIMULATORS, differences_at_equal_scores)
-        if inspect.isfunction(one)
+    functions = {
+        public_name(function): function
+        for function in (*public.values(), *SCALARS, *SIMULATORS, differences_at_equal_scores)
+        if inspect.isfunction(function)
     }
     for name, owner in public.items():
         if inspect.isclass(owner):
             doors = [door for door in dir(owner) if door.startswith("from_")]
-            found |= {f"{name}.{door}": getattr(owner, door) for door in doors}
+            functions |= {f"{name}.{door}": getattr(owner, door) for door in doors}
             if owner in public_estimators():
-                found[name] = fitting(owner)
+                functions[name] = fitting(owner)
             # Nobody makes displays, which have doors, and the result of a selection.
             elif owner not in ABSTRACT and not name.endswith(("Display", "RecalibratorSelection")):
-                found[name] = owner
-    return {name: one for name, one in found.items() if list(options_of(name, one))}
+                functions[name] = owner
+    return {
+        name: function for name, function in functions.items() if list(options_of(name, function))
+    }
 
 
 def options_of(name, function):
@@ -267,13 +269,13 @@ CALLABLES = callables()
 def test_garbage_is_refused_in_a_sentence(name):
     function = CALLABLES[name]
     arguments = required(name, function)
-    found = {
+    complaints = {
         f"{parameter}={kind}": words
         for parameter, kinds in options_of(name, function)
         for kind in kinds
         if (words := complaint(name, function, arguments, parameter, GARBAGE[kind]))
     }
-    assert not found, "\n".join(f"{case}: {words}" for case, words in found.items())
+    assert not complaints, "\n".join(f"{case}: {words}" for case, words in complaints.items())
 
 
 class Unread:
@@ -314,8 +316,8 @@ def test_a_confidence_level_is_any_real_number(kind):
     assert skcalib.calibration_intercept_slope(Y, PAIRS, confidence_level=level) == plain
     display = skcalib.MurphyDisplay.from_predictions(Y, PAIRS, confidence_level=level)
     assert display.confidence_level == 0.75
-    found = skcalib.CalibrationErrorEstimator(confidence_level=level).fit(PAIRS, Y)
-    assert found.confidence_interval_[0] < found.confidence_interval_[1]
+    estimator = skcalib.CalibrationErrorEstimator(confidence_level=level).fit(PAIRS, Y)
+    assert estimator.confidence_interval_[0] < estimator.confidence_interval_[1]
 
 
 def test_scalars_of_numpy_are_numbers():
@@ -363,10 +365,12 @@ def test_recalibrators_have_names(name, kind):
     model = skcalib.RecalibratedClassifierCV(FrozenEstimator(CLASSIFIER), name).fit(X, Y)
     assert type(model.recalibrator_) is kind and clone(model).recalibrator == name
     several = skcalib.MultilabelRecalibrator(name).fit(PAIRS, np.column_stack([1 - Y, Y]))
-    assert {type(one) for one in several.recalibrators_} == {kind}
+    assert {type(recalibrator) for recalibrator in several.recalibrators_} == {kind}
     if name == "platt":
-        groups = [skcalib.GroupRecalibrator(one).fit(PAIRS, Y) for one in (name, kind())]
-        np.testing.assert_array_equal(*(one.predict_proba(PAIRS) for one in groups))
+        by_name, by_kind = (
+            skcalib.GroupRecalibrator(recalibrator).fit(PAIRS, Y) for recalibrator in (name, kind())
+        )
+        np.testing.assert_array_equal(by_name.predict_proba(PAIRS), by_kind.predict_proba(PAIRS))
 
 
 def test_guessed_names_get_advice():

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import skcalib as s
-from skcalib._util.progress import _running
+from skcalib._util.progress import running_names
 from skcalib.datasets import make_logistic_scores
 
 DATA = make_logistic_scores(200, random_state=0)
@@ -55,4 +55,4 @@ def test_the_first_function_and_the_last_two_are_named(called, shown):
         package = "numpy" if name.startswith("other") else "skcalib.errors"
         code = SimpleNamespace(co_qualname=name)
         frame = SimpleNamespace(f_globals={"__name__": package}, f_code=code, f_back=frame)
-    assert _running(frame) == shown.split()
+    assert running_names(frame) == shown.split()

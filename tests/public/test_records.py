@@ -50,9 +50,30 @@ def records():
     half = np.where(np.arange(200) % 2, "first <b>half</b>", SCRIPT)
     X = np.random.default_rng(0).standard_normal((200, 2))
     interval = MeanInterval(0.12345678, 0.05, 0.2, 0.04)
-    counts, rates = (90, 80), (0.4, 0.5, 0.55, 0.4)
-    group = GroupDifference(SCRIPT, *counts, *rates, -0.1, -0.2, -0.01, 0.05, 0.03, 1e-4)
-    losses = (0.3, 0.2), (0.1, 0.0), (0.05, 0.0)
+    group = GroupDifference(
+        rule=SCRIPT,
+        n_samples=90,
+        n_tested=80,
+        share=0.4,
+        mean_score=0.5,
+        expected=0.55,
+        observed=0.4,
+        estimate=-0.1,
+        low=-0.2,
+        high=-0.01,
+        standard_error=0.05,
+        pvalue=0.03,
+        harm=1e-4,
+    )
+    selection = RecalibratorSelection(
+        names=(SCRIPT, "b"),
+        losses=(0.3, 0.2),
+        differences=(0.1, 0.0),
+        standard_errors=(0.05, 0.0),
+        best="b",
+        chosen="b",
+        gain=interval,
+    )
     evidence = Evidence(SCRIPT, "too_high", 0.1, 0.2, -0.05, 31)
     corp = s.corp_decomposition(y, p, notion="classwise")
     groups = s.calibration_by_group(y, p, half)
@@ -74,7 +95,7 @@ def records():
         s.GroupingDisplay.from_predictions(y, p, X).diagrams[0],
         s.DecompositionDisplay.from_predictions(y, p, grouping=None).terms[0],
     ]
-    found = [
+    records_and_rows = [
         (interval, 1),
         (s.calibration_error_interval(y, p), 1),
         (s.calibration_intercept_slope(y, p), 3),
@@ -85,7 +106,7 @@ def records():
         (bins, len(bins.index)),
         (bins.rows, 200),
         (s.score_decomposition(y, p), 1),
-        (RecalibratorSelection((SCRIPT, "b"), *losses, "b", "b", interval), 2),
+        (selection, 2),
         (RecalibratorMixture((SCRIPT, "b"), (0.4, 0.6), (0.3, 0.2), interval, True), 2),
         (s.grouping.calibration_curve_equality_test(y, p, half), 1),
         (groups, 2),
@@ -121,33 +142,33 @@ def records():
         (s.calibration_summary(y, p), 20),
         (s.decision_regret(y, p, threshold=0.3), 3),
         (s.soft_label_decomposition(np.c_[d.y, 2 - d.y], p), 5),
-        *((one, len(one.to_frame())) for one in drawn),
+        *((drawn_record, len(drawn_record.to_frame())) for drawn_record in drawn),
     ]
-    return {type(record).__name__: (record, n_rows) for record, n_rows in found}
+    return {type(record).__name__: (record, n_rows) for record, n_rows in records_and_rows}
 
 
 def public_results():
     """Public dataclasses that are no kernels: of `__all__`, and of the API reference."""
-    found = []
+    members = []
     for module in pkgutil.walk_packages(s.__path__, "skcalib."):
         if not any(part.startswith("_") for part in module.name.split(".")):
             home = importlib.import_module(module.name)
-            found += [getattr(home, name) for name in getattr(home, "__all__", ())]
+            members += [getattr(home, name) for name in getattr(home, "__all__", ())]
     reference = Path(s.__file__).parents[1] / "doc" / "api.rst"
     if reference.exists():
         for name in re.findall(r"^   (\w+)\.(\w+)$", reference.read_text(), re.MULTILINE):
-            found.append(getattr(importlib.import_module(f"skcalib.{name[0]}"), name[1]))
-    kinds = {one for one in found if isinstance(one, type) and is_dataclass(one)}
-    return {one for one in kinds if not issubclass(one, Kernel)}
+            members.append(getattr(importlib.import_module(f"skcalib.{name[0]}"), name[1]))
+    kinds = {kind for kind in members if isinstance(kind, type) and is_dataclass(kind)}
+    return {kind for kind in kinds if not issubclass(kind, Kernel)}
 
 
 def test_every_public_result_is_here():
-    missing = {one.__name__ for one in public_results()} - set(records())
+    missing = {kind.__name__ for kind in public_results()} - set(records())
     assert not missing, f"add {missing} to records(), and `Record` to their bases"
 
 
 NAMES = sorted(
-    {one.__name__ for one in public_results()}
+    {kind.__name__ for kind in public_results()}
     | {"MeanInterval", "ReliabilityCurve", "MurphyCurve", "DecisionCurve", "RecalibrationMap"}
     | {"EstimationCurve", "GroupingDiagram", "LossTerms"}
 )
@@ -161,7 +182,7 @@ def test_frame(name):
     texts = type(record).to_frame.__doc__ + type(record).__doc__
     known = set(re.findall(r"``(\w+)``", texts))
     for kind in (type(record), ROWS_OF.get(name, type(record))):
-        known |= {one.name for one in fields(kind)} | set(dir(kind))
+        known |= {field.name for field in fields(kind)} | set(dir(kind))
     for column in frame:
         stem = re.sub(r"_(low|high)$", "", column)
         stem = re.sub(r"^(feature|y_proba)_.*", r"\1_", stem)  # of `Predictions`
@@ -179,7 +200,7 @@ def test_frame(name):
 def read(text):
     """Tags and texts of well-formed HTML: each tag that is opened is closed, in order."""
     root = ElementTree.fromstring(f"<html>{text}</html>")
-    return [one.tag for one in root.iter()][1:], [cell for cell in root.itertext() if cell]
+    return [element.tag for element in root.iter()][1:], [cell for cell in root.itertext() if cell]
 
 
 def numbers_of(value):
@@ -189,13 +210,13 @@ def numbers_of(value):
     if isinstance(value, (int, float, np.number)):
         yield float(value)
     elif is_dataclass(value):
-        for one in fields(value):
-            inner = isinstance(value, MeanInterval) and one.name == "standard_error"
-            if one.repr and not inner:
-                yield from numbers_of(getattr(value, one.name))
+        for field in fields(value):
+            inner = isinstance(value, MeanInterval) and field.name == "standard_error"
+            if field.repr and not inner:
+                yield from numbers_of(getattr(value, field.name))
     elif isinstance(value, tuple):
-        for one in value:
-            yield from numbers_of(one)
+        for element in value:
+            yield from numbers_of(element)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -207,7 +228,7 @@ def test_html(name):
     assert set(tags) <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
     assert not re.search("color|background|<script|<b>", text)
     shown = re.findall(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?", " ".join(cells))
-    shown = np.array([float(one.replace(",", "")) for one in shown])
+    shown = np.array([float(text.replace(",", "")) for text in shown])
     for number in numbers_of(record):
         if np.isfinite(number):
             tolerance = max(5.1e-4 * abs(number), 1e-3 if name != "MeanInterval" else 5e-4)
@@ -217,9 +238,9 @@ def test_html(name):
 def test_texts_are_escaped():
     changed = []
     for record, _ in records().values():
-        for one in fields(record):
-            if isinstance(getattr(record, one.name), str) and one.name != "direction":
-                changed.append(replace(record, **{one.name: SCRIPT})._repr_html_())
+        for field in fields(record):
+            if isinstance(getattr(record, field.name), str) and field.name != "direction":
+                changed.append(replace(record, **{field.name: SCRIPT})._repr_html_())
     assert len(changed) > 20
     for text in changed:
         read(text)
@@ -269,10 +290,10 @@ def test_rows_that_are_not_fields():
     frame = slopes.to_frame().set_index("quantity")
     for name in frame.index:
         assert frame.loc[name].to_dict() == vars(getattr(slopes, name))
-    found = records()["SupersampleEvaluation"][0]
-    frame = found.to_frame()
+    evaluation = records()["SupersampleEvaluation"][0]
+    frame = evaluation.to_frame()
     row = frame[(frame["supersample"] == 1) & (frame["draw"] == 2)].iloc[0]
-    assert row["train_error"] == found.train_error[1, 2] and row["gap"] == found.gap[1, 2]
+    assert row["train_error"] == evaluation.train_error[1, 2] and row["gap"] == evaluation.gap[1, 2]
     frame = records()["RecalibratorSelection"][0].to_frame()
     assert frame["name"].tolist() == [SCRIPT, "b"] and frame["chosen"].tolist() == [False, True]
     assert list(GroupComparison((), 0, 10).to_frame()) == list(
@@ -297,8 +318,8 @@ def test_predictions_name_their_columns():
     assert list(frame) == ["y_true", "y_proba_no", "y_proba_yes", "feature_0"]
     assert frame["y_proba_yes"].tolist() == [0.25, 0.5] and frame["feature_0"].tolist() == [1, 2]
     assert list(Predictions(y, p, None).to_frame()) == ["y_true", "y_proba_0", "y_proba_1"]
-    one = Predictions(y, p[:, 1], None, frame[["feature_0"]])
-    assert list(one.to_frame()) == ["y_true", "y_proba", "feature_0"]
+    of_one_column = Predictions(y, p[:, 1], None, frame[["feature_0"]])
+    assert list(of_one_column.to_frame()) == ["y_true", "y_proba", "feature_0"]
 
 
 def test_report_of_several_models_has_a_frame():
@@ -311,8 +332,10 @@ def test_report_of_several_models_has_a_frame():
         assert words in text
     frame = report.to_frame()
     assert len(frame) == len(report.differences)
-    assert frame["quantity"].tolist() == [one.quantity for one in report.differences]
-    assert frame["difference_low"].tolist() == [one.difference.low for one in report.differences]
+    assert frame["quantity"].tolist() == [comparison.quantity for comparison in report.differences]
+    assert frame["difference_low"].tolist() == [
+        comparison.difference.low for comparison in report.differences
+    ]
 
 
 def test_monitor_has_a_frame_of_its_windows():

@@ -18,9 +18,9 @@ def test_no_tail_is_a_difference_from_one():
 
 def test_a_negative_kernel_estimate_is_no_evidence():
     """W19: the published code squares it."""
-    data = make_widmann(250, model="M1", random_state=1)
+    sample = make_widmann(250, model="M1", random_state=1)
     tests = [
-        skcalib.significance.distribution_free_bound(data.y[i:], data.y_proba[i:])
+        skcalib.significance.distribution_free_bound(sample.y[i:], sample.y_proba[i:])
         for i in range(30)
     ]
     negative = [test for test in tests if test.estimate < 0]
@@ -64,5 +64,5 @@ def test_every_defect_of_the_reference_has_its_test():
     # Lines that a list item was broken into are one line again.
     text = re.sub(r"\n +", " ", reference.read_text(encoding="utf-8"))
     (listed,) = re.findall(r"Known defects elsewhere, each a test here: (.*?)\n- ", text)
-    found = [re.sub(r" \(worse log loss.*", "", one) for one in listed.split("; ")]
-    assert [one.rstrip(".") for one in found] == list(DEFECTS)
+    defects = [re.sub(r" \(worse log loss.*", "", defect) for defect in listed.split("; ")]
+    assert [defect.rstrip(".") for defect in defects] == list(DEFECTS)

@@ -181,25 +181,25 @@ def valid(draw, max_samples=12, binary=False, plain=False):
 
 @st.composite
 def broken(draw, binary=False):
-    """Valid arguments in which one thing is wrong -> (what, y, P, options)."""
+    """Valid arguments in which one thing is wrong -> (defect, y, P, options)."""
     y, proba, options = draw(valid(binary=binary, plain=True))
-    what = draw(st.sampled_from([*BAD, "lengths", "label", "missing label", "weight", "shape"]))
+    defect = draw(st.sampled_from([*BAD, "lengths", "label", "missing label", "weight", "shape"]))
     row = draw(st.integers(0, len(y) - 1))
     y, proba = y.copy(), np.array(proba)
-    if what in BAD:
-        proba[row] = proba[row] * BAD[what] if what == "1e-3" else BAD[what]
-        if what == "1e-3" and (proba.ndim == 1 and proba[row] <= 1):
+    if defect in BAD:
+        proba[row] = proba[row] * BAD[defect] if defect == "1e-3" else BAD[defect]
+        if defect == "1e-3" and (proba.ndim == 1 and proba[row] <= 1):
             proba[row] = 1.001
-    elif what == "lengths":
+    elif defect == "lengths":
         y = y[:-1] if draw(st.booleans()) else np.append(y, y[-1])
-    elif what == "label":
+    elif defect == "label":
         options.setdefault("labels", np.unique(y))
         y = y.astype(object)
         y[row] = 77 if isinstance(y[row], (int, np.integer)) else "yak"
-    elif what == "missing label":
+    elif defect == "missing label":
         y = y.astype(object)
         y[row] = draw(st.sampled_from([None, np.nan]))
-    elif what == "weight":
+    elif defect == "weight":
         weight = np.ones(len(y))
         weight[row] = draw(st.sampled_from([-1.0, np.nan, np.inf]))
         options["sample_weight"] = draw(
@@ -209,7 +209,7 @@ def broken(draw, binary=False):
         proba = draw(
             st.sampled_from([proba[..., None, None], proba[:0], np.zeros((len(y), 0)), "high"])
         )
-    return what, y, proba, options
+    return defect, y, proba, options
 
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
@@ -222,24 +222,24 @@ ANY, BINARY = (
 
 def check_all(recipes, *case):
     """One data set at all recipes: drawing it takes longer than most of them."""
-    *data, options = case
+    *arrays, options = case
     for recipe in recipes:
         taken = {name: value for name, value in options.items() if recipe.accepts(name)}
         try:
-            answer_or_sentence(recipe, *data, **taken)
+            answer_or_sentence(recipe, *arrays, **taken)
         except Exception as error:
-            error.add_note(f"{recipe}, {data!r}, {taken}")
+            error.add_note(f"{recipe}, {arrays!r}, {taken}")
             raise
 
 
-def check_refused(recipes, what, *case):
-    *data, options = case
+def check_refused(recipes, defect, *case):
+    *arrays, options = case
     for recipe in recipes:
-        if "transform" in recipe.options and what in BAD and what not in ("NaN", "inf"):
+        if "transform" in recipe.options and defect in BAD and defect not in ("NaN", "inf"):
             continue  # of a representation any number is good
         taken = {name: value for name, value in options.items() if recipe.accepts(name)}
-        answer = answer_or_sentence(recipe, *data, **taken)
-        assert answer is None, f"{recipe} answers {answer} in spite of {what}"
+        answer = answer_or_sentence(recipe, *arrays, **taken)
+        assert answer is None, f"{recipe} answers {answer} in spite of {defect}"
 
 
 @EASY
@@ -311,8 +311,8 @@ def test_certainty_above_one_is_not_refuted_by_its_rounding():
         skcalib.significance.cumulative_test,
     )
     for test in tests:
-        found = test(np.ones(20), certain, labels=labels)
-        assert (found.statistic, found.pvalue) == (0, 1)
+        result = test(np.ones(20), certain, labels=labels)
+        assert (result.statistic, result.pvalue) == (0, 1)
 
 
 def test_infinity_is_an_answer_of_the_log_loss():
@@ -321,10 +321,10 @@ def test_infinity_is_an_answer_of_the_log_loss():
     assert skcalib.calibration_upper_bound(y, p, loss="log") == np.inf
     assert skcalib.proper_calibration_error(y, p, loss="log") == np.inf
     assert skcalib.spiegelhalter_test([1, 0, 0, 1], [0, 0, 1, 1.0]).pvalue == 0
-    found = skcalib.significance.consistency_test(
+    consistency = skcalib.significance.consistency_test(
         np.arange(9) % 3, np.eye(3)[[1, 2, 0] * 3], n_resamples=9
     )
-    assert found.pvalue == 0 and "a label where the forecast said 0" in found.method
+    assert consistency.pvalue == 0 and "a label where the forecast said 0" in consistency.method
     p[3] = 5e-324
     assert np.isfinite(skcalib.calibration_upper_bound(y, p, loss="log"))
 
@@ -401,19 +401,19 @@ def test_hard_moments(case):
 
 @settings(EASY, max_examples=30)
 @given(moments(), st.sampled_from([np.nan, np.inf, "variance", "length", "weight"]))
-def test_broken_moments_are_refused(case, what):
+def test_broken_moments_are_refused(case, defect):
     y, mean, variance, options = case
-    if what == "variance":
+    if defect == "variance":
         variance[-1] = -variance[-1]
-    elif what == "length":
+    elif defect == "length":
         mean = np.append(mean, 0)
-    elif what == "weight":
+    elif defect == "weight":
         options["sample_weight"] = np.full(len(y), -1.0)
     else:
-        y[0] = what
+        y[0] = defect
     # Mean and variance of a pair are columns of one array, and have the same length.
-    recipes = [r for r in MOMENTS if what != "length" or r.takes != "moment pairs"]
-    check_refused(recipes, what, y, mean, variance, options)
+    recipes = [r for r in MOMENTS if defect != "length" or r.takes != "moment pairs"]
+    check_refused(recipes, defect, y, mean, variance, options)
 
 
 ODD = [0, 1, -1, 7, 1.5, 0.0, -0.0, 1e300, np.nan, np.inf, None, "3", True, np.int64(50), [5]]
@@ -427,11 +427,11 @@ def test_odd_arguments_of_simulators(simulate):
         for odd in (*ODD, 1e-300, 0.01, 1e3):
             with only_own_warnings():
                 try:
-                    data = simulate(**{"n_samples": 20, name: odd}, random_state=0)
+                    sample = simulate(**{"n_samples": 20, name: odd}, random_state=0)
                 except ValueError as error:
                     assert_own_sentence(error)
                     continue
-            assert len(data.y) == len(data.y_proba) and np.isfinite(data.y_proba).all()
-            np.testing.assert_allclose(data.y_proba.sum(axis=1), 1, rtol=1e-12)
-            np.testing.assert_allclose(data.posterior.sum(axis=1), 1, rtol=1e-12)
-            assert not np.isnan(list(data.truth.values())).any(), (name, odd)
+            assert len(sample.y) == len(sample.y_proba) and np.isfinite(sample.y_proba).all()
+            np.testing.assert_allclose(sample.y_proba.sum(axis=1), 1, rtol=1e-12)
+            np.testing.assert_allclose(sample.posterior.sum(axis=1), 1, rtol=1e-12)
+            assert not np.isnan(list(sample.truth.values())).any(), (name, odd)

@@ -39,9 +39,9 @@ def test_the_advice_works(name):
     words = f"module 'skcalib' has no attribute {name!r}: use {GUESSES[name]}"
     with pytest.raises(ImportError, match=whole(words)):
         exec(f"from skcalib import {name}", {})
-    data = make_tempered_simplex(200, random_state=0)
+    sample = make_tempered_simplex(200, random_state=0)
     names = {public: getattr(skcalib, public) for public in skcalib.__all__}
-    names |= {"y_true": data.y, "y_proba": data.y_proba[:, 1], "X": data.y_proba}
+    names |= {"y_true": sample.y, "y_proba": sample.y_proba[:, 1], "X": sample.y_proba}
     names |= {"estimator": DummyClassifier(), "brier_score_loss": brier_score_loss}
     for advice in GUESSES[name].replace("sklearn.metrics.", "").split(", or for its parts "):
         assert eval(advice, names) is not None

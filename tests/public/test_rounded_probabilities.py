@@ -30,15 +30,15 @@ SHAPES = {"column": (Y2, PAIRS[:, 1]), "pairs": (Y2, PAIRS), "three": (Y3, THREE
 
 def rounded(proba, below, above):
     """The same forecasts with errors in their zeros and ones; nothing may write to them."""
-    found = np.where(proba == 0, below, np.where(proba == 1, above, proba))
-    assert (found < 0).any() and (found > 1).any()
-    found.flags.writeable = False
-    return found
+    forecasts = np.where(proba == 0, below, np.where(proba == 1, above, proba))
+    assert (forecasts < 0).any() and (forecasts > 1).any()
+    forecasts.flags.writeable = False
+    return forecasts
 
 
 def firsts(recipes):
     names = [public_name(recipe.function) for recipe in recipes]
-    return [one for k, one in enumerate(recipes) if names[k] not in names[:k]]
+    return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
 
 
 FUNCTIONS = [*firsts(FORECASTS), *firsts(DISPLAYS)]
@@ -50,9 +50,9 @@ def answer(recipe, y, proba, exact):
     if recipe.takes == "two forecasts":
         arrays[1] = proba[::-1]
     with only_own_warnings():
-        found = numbers(recipe(y, *arrays))
+        values = numbers(recipe(y, *arrays))
     plt.close("all")
-    return found
+    return values
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -86,8 +86,8 @@ def test_larger_ones_are_refused(recipe, shape):
 def test_reports():
     y, exact = SHAPES["three"]
     expected = answer(REPORT, y, exact, exact)
-    found = answer(REPORT, y, rounded(exact, *ERRORS["one rounding"]), exact)
-    np.testing.assert_array_equal(found, expected)
+    after_rounding = answer(REPORT, y, rounded(exact, *ERRORS["one rounding"]), exact)
+    np.testing.assert_array_equal(after_rounding, expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -104,8 +104,8 @@ def test_recalibrators(kind, shape):
     with only_own_warnings():
         again = kind().fit(values, y, **options)
     expected = fitted.predict_proba(exact, **options)
-    for one, proba in ((fitted, values), (again, exact), (again, values)):
-        np.testing.assert_array_equal(one.predict_proba(proba, **options), expected)
+    for recalibrator, proba in ((fitted, values), (again, exact), (again, values)):
+        np.testing.assert_array_equal(recalibrator.predict_proba(proba, **options), expected)
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
         fitted.predict_proba(np.where(exact == 0, -TOO_MUCH, exact), **options)
 
@@ -134,8 +134,8 @@ def of_several_labels(y, proba):
 
 
 def of_label_distributions(y, proba):
-    found = skcalib.soft_label_decomposition(proba, np.full(proba.shape, 1 / 3))
-    return [skcalib.proper_calibration_error(proba, proba[::-1]), numbers(found)]
+    decomposition = skcalib.soft_label_decomposition(proba, np.full(proba.shape, 1 / 3))
+    return [skcalib.proper_calibration_error(proba, proba[::-1]), numbers(decomposition)]
 
 
 def without_labels(y, proba):
@@ -159,9 +159,11 @@ class Model(ClassifierMixin, BaseEstimator):
 
 def of_a_model(y, proba):
     model = FrozenEstimator(Model())
-    found = skcalib.RecalibratedClassifierCV(model, skcalib.TemperatureScaling()).fit(proba, y)
+    recalibrated = skcalib.RecalibratedClassifierCV(model, skcalib.TemperatureScaling()).fit(
+        proba, y
+    )
     error = skcalib.get_scorer("neg_brier_calibration_error")(model, proba, y)
-    return [found.predict_proba(proba), error]
+    return [recalibrated.predict_proba(proba), error]
 
 
 def of_features(y, proba):
@@ -188,8 +190,10 @@ def test_other_doors(name):
     with only_own_warnings():
         expected = numbers(OTHERS[name](y, exact))
         for error in ERRORS.values():
-            found = numbers(OTHERS[name](y, rounded(exact, *error)))
-            np.testing.assert_allclose(found, expected, rtol=0, atol=2 * PROBABILITY_ROUNDING)
+            after_rounding = numbers(OTHERS[name](y, rounded(exact, *error)))
+            np.testing.assert_allclose(
+                after_rounding, expected, rtol=0, atol=2 * PROBABILITY_ROUNDING
+            )
     assert np.isfinite(expected).all() and len(expected)
     with pytest.raises(
         ValueError, match=r"outside \[0, 1\]|has the value -2.1e-09, but label dist"
@@ -211,8 +215,8 @@ def test_files(tmp_path, suffix):
         write[suffix](pd.DataFrame(values, columns=names).assign(y=Y2), path)
         read = read_predictions(path, event=event)
         chosen = {"labels": read.labels, "pos_label": read.event}
-        found = skcalib.calibration_error(read.y_true, read.y_proba, **chosen)
-        assert found == skcalib.calibration_error(Y2, PAIRS)
+        error = skcalib.calibration_error(read.y_true, read.y_proba, **chosen)
+        assert error == skcalib.calibration_error(Y2, PAIRS)
 
 
 def test_single_precision_keeps_its_type_of_error():

@@ -87,17 +87,21 @@ def fitted_once(which):
 @pytest.mark.parametrize(
     ("which", "way"),
     [*rotated(EACH, ["pickle", "joblib"], 1), *((k, "skops") for k in EACH)],
-    ids=lambda one: re.sub(r"\s+", "", str(one if one in WAYS else INSTANCES[one][0]))[:70],
+    ids=lambda parameter: re.sub(
+        r"\s+",
+        "",
+        str(parameter if parameter in WAYS else INSTANCES[parameter][0]),
+    )[:70],
 )
 def test_estimators_come_back(which, way):
     fitted, X, y, expected = fitted_once(which)
     way = WAYS[way]
     again = way(fitted)
     assert repr(again) == repr(fitted) and type(again) is type(fitted)
-    found = answers(again, X)
-    assert expected and expected.keys() == found.keys()
+    answers_again = answers(again, X)
+    assert expected and expected.keys() == answers_again.keys()
     for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
+        np.testing.assert_array_equal(answers_again[name], value)
     assert getattr(again, "regions_", 0) == getattr(fitted, "regions_", 0)
     assert getattr(again, "selection_", 0) == getattr(fitted, "selection_", 0)
     unfitted = way(clone(fitted))
@@ -110,18 +114,18 @@ def test_estimators_come_back(which, way):
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("other", other_instances(), ids=lambda o: type(o).__name__)
-def test_smoothers_and_streams_come_back(other, way):
+@pytest.mark.parametrize("instance", other_instances(), ids=lambda o: type(o).__name__)
+def test_smoothers_and_streams_come_back(instance, way):
     _, y, P = draw(n_classes=2)
-    assert repr(way(other)) == repr(other)
-    if isinstance(other, s.MultilabelRecalibrator):
-        fitted = clone(other).fit(P, np.eye(2, dtype=int)[y])
+    assert repr(way(instance)) == repr(instance)
+    if isinstance(instance, s.MultilabelRecalibrator):
+        fitted = clone(instance).fit(P, np.eye(2, dtype=int)[y])
         np.testing.assert_array_equal(way(fitted).predict_proba(P), fitted.predict_proba(P))
-    elif hasattr(other, "to_bytes"):
-        fitted = clone(other).fit(y, P)
+    elif hasattr(instance, "to_bytes"):
+        fitted = clone(instance).fit(y, P)
         assert way(fitted).to_bytes() == fitted.to_bytes()
     else:
-        fitted = clone(other).fit(P, np.eye(2)[y])
+        fitted = clone(instance).fit(P, np.eye(2)[y])
         np.testing.assert_array_equal(way(fitted).smooth(), fitted.smooth())
         np.testing.assert_array_equal(way(fitted).predict(P), fitted.predict(P))
 
@@ -143,12 +147,12 @@ def test_scorers_and_searches_come_back(way):
 @cache
 def results():
     """One result of every public function, and a report."""
-    found = []
+    answers_of_functions = []
     for recipe in ({r.function: r for r in FORECASTS[::-1]} | {None: REPORT}).values():
         y, proba = make_forecasts(40, 2 if recipe.binary else 3, seed=1)
         with only_own_warnings():
-            found.append(recipe(y, proba))
-    return found
+            answers_of_functions.append(recipe(y, proba))
+    return answers_of_functions
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -185,8 +189,8 @@ def test_only_smoothers_keep_the_training_data(recalibrator):
     ):
         assert sizes[1] > 5 * sizes[0]
     else:  # isotonic maps have more cells
-        more = 3000 if recalibrator in (s.IsotonicRecalibrator, s.StackedRecalibrator) else 500
-        assert max(sizes) < 8200 and abs(sizes[1] - sizes[0]) < more
+        allowed = 3000 if recalibrator in (s.IsotonicRecalibrator, s.StackedRecalibrator) else 500
+        assert max(sizes) < 8200 and abs(sizes[1] - sizes[0]) < allowed
 
 
 @pytest.mark.parametrize("name", ["y_true", "y_proba", "labels"])
@@ -219,5 +223,5 @@ def test_nothing_in_the_library_executes_files():
                 if isinstance(node.func, ast.Name):
                     assert node.func.id not in calls, path
                 elif isinstance(node.func, ast.Attribute) and node.func.attr == "load":
-                    given = {k.arg: ast.unparse(k.value) for k in node.keywords}
-                    assert given.get("allow_pickle") == "False", path
+                    keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
+                    assert keywords.get("allow_pickle") == "False", path

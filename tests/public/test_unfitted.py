@@ -72,7 +72,7 @@ FITTED = OF_FEATURES["fitted classifier"]
 def of_display(name):
     """A display of an estimator on held-out data."""
     options = {"GroupCalibrationDisplay": {"by": np.resize(["a", "b"], N)}}.get(name, {})
-    return lambda one: getattr(s.displays, name).from_estimator(one, X, Y, **options)
+    return lambda estimator: getattr(s.displays, name).from_estimator(estimator, X, Y, **options)
 
 
 def place_of(name):
@@ -82,21 +82,23 @@ def place_of(name):
 
 #: Parameters that take a fitted recalibrator, with a call.
 FITTED_MAPS = {
-    "calibration_improvement.after": lambda one: s.calibration_improvement(Y, P, one),
-    "grouping.grouping_improvement.after": lambda one: grouping_improvement(Y, P, one, X),
+    "calibration_improvement.after": lambda estimator: s.calibration_improvement(Y, P, estimator),
+    "grouping.grouping_improvement.after": lambda estimator: grouping_improvement(
+        Y, P, estimator, X
+    ),
     "export.to_json.recalibrator": to_json,
     "RecalibrationDisplay.from_recalibrator.recalibrator": (
-        lambda one: s.RecalibrationDisplay.from_recalibrator(one, P)
+        lambda estimator: s.RecalibrationDisplay.from_recalibrator(estimator, P)
     ),
     "RecalibrationDisplay.from_recalibrators.recalibrators": (
-        lambda one: s.RecalibrationDisplay.from_recalibrators([one], P)
+        lambda estimator: s.RecalibrationDisplay.from_recalibrators([estimator], P)
     ),
 }
 #: Those that take a fitted classifier.
 FITTED_CLASSIFIERS = {
     "export.to_onnx.model": to_onnx,
     "RecalibrationDisplay.from_estimator.estimator": (
-        lambda one: s.RecalibrationDisplay.from_estimator(one, X)
+        lambda estimator: s.RecalibrationDisplay.from_estimator(estimator, X)
     ),
     **{
         f"{place_of(name)}.from_estimator.estimator": of_display(name)
@@ -104,17 +106,21 @@ FITTED_CLASSIFIERS = {
         if name not in ("RecalibrationDisplay", "MonitorDisplay")
     },
     "DecompositionDisplay.from_estimators.estimators": (
-        lambda one: s.DecompositionDisplay.from_estimators([one], X, Y)
+        lambda estimator: s.DecompositionDisplay.from_estimators([estimator], X, Y)
     ),
     "CalibrationReport.from_estimator.estimator": (
-        lambda one: s.CalibrationReport.from_estimator(one, X, Y)
+        lambda estimator: s.CalibrationReport.from_estimator(estimator, X, Y)
     ),
     "ComparisonReport.from_estimators.estimators": (
-        lambda one: s.ComparisonReport.from_estimators({"a": one, "b": one}, X, Y)
+        lambda estimator: s.ComparisonReport.from_estimators({"a": estimator, "b": estimator}, X, Y)
     ),
-    "CalibrationErrorEstimator.estimator": lambda one: s.CalibrationErrorEstimator(one).fit(X, Y),
-    "GroupingLossEstimator.estimator": lambda one: s.GroupingLossEstimator(one).fit(X, Y),
-    "get_scorer": lambda one: s.get_scorer("neg_calibration_error")(one, X, Y),
+    "CalibrationErrorEstimator.estimator": lambda estimator: s.CalibrationErrorEstimator(
+        estimator
+    ).fit(X, Y),
+    "GroupingLossEstimator.estimator": lambda estimator: s.GroupingLossEstimator(estimator).fit(
+        X, Y
+    ),
+    "get_scorer": lambda estimator: s.get_scorer("neg_calibration_error")(estimator, X, Y),
 }
 #: Those that take another fitted object.
 FITTED_OTHERS = {
@@ -125,59 +131,65 @@ FITTED_OTHERS = {
 }
 #: Those that take what is then fitted.
 TRAINED = {
-    "decision_regret.model": lambda one: s.decision_regret(Y, P, threshold=0.3, X=X, model=one),
+    "decision_regret.model": lambda estimator: s.decision_regret(
+        Y, P, threshold=0.3, X=X, model=estimator
+    ),
     "RecalibratedClassifierCV.estimator": (
-        lambda one: s.RecalibratedClassifierCV(one, "platt", cv=2).fit(X, Y)
+        lambda estimator: s.RecalibratedClassifierCV(estimator, "platt", cv=2).fit(X, Y)
     ),
     "RecalibratedClassifierCV.recalibrator": (
-        lambda one: s.RecalibratedClassifierCV(MODEL, one, cv=2).fit(X, Y)
+        lambda estimator: s.RecalibratedClassifierCV(MODEL, estimator, cv=2).fit(X, Y)
     ),
     "RecalibratedClassifierCV.candidates": (
-        lambda one: s.RecalibratedClassifierCV(MODEL, "select", candidates=[one], cv=2).fit(X, Y)
+        lambda estimator: s.RecalibratedClassifierCV(
+            MODEL, "select", candidates=[estimator], cv=2
+        ).fit(X, Y)
     ),
-    "CrossFitProba.estimator": lambda one: s.CrossFitProba(one, cv=2).fit(X, Y),
+    "CrossFitProba.estimator": lambda estimator: s.CrossFitProba(estimator, cv=2).fit(X, Y),
     "GroupingLossEstimator.partitioner": (
-        lambda one: s.GroupingLossEstimator(MODEL, cv=2, partitioner=one).fit(X, Y)
+        lambda estimator: s.GroupingLossEstimator(MODEL, cv=2, partitioner=estimator).fit(X, Y)
     ),
-    "GroupRecalibrator.recalibrator": (lambda one: s.GroupRecalibrator(one).fit(P, Y, features=X)),
+    "GroupRecalibrator.recalibrator": (
+        lambda estimator: s.GroupRecalibrator(estimator).fit(P, Y, features=X)
+    ),
     "MultilabelRecalibrator.recalibrator": (
-        lambda one: s.MultilabelRecalibrator(one).fit(P[:, None], Y[:, None])
+        lambda estimator: s.MultilabelRecalibrator(estimator).fit(P[:, None], Y[:, None])
     ),
     "StackedRecalibrator.candidates": (
-        lambda one: s.StackedRecalibrator(candidates=[one]).fit(P, Y)
+        lambda estimator: s.StackedRecalibrator(candidates=[estimator]).fit(P, Y)
     ),
-    "regression.RecalibratedRegressorCV.estimator": lambda one: REGRESSION(one, cv=2).fit(
-        X, Y * 1.0
-    ),
-    "regression.RecalibratedRegressorCV.recalibrator": lambda one: REGRESSION(None, one).fit(
-        X, Y * 1.0
-    ),
+    "regression.RecalibratedRegressorCV.estimator": lambda estimator: REGRESSION(
+        estimator, cv=2
+    ).fit(X, Y * 1.0),
+    "regression.RecalibratedRegressorCV.recalibrator": lambda estimator: REGRESSION(
+        None, estimator
+    ).fit(X, Y * 1.0),
     "RecalibrationDisplay.from_predictions.recalibrator": (
-        lambda one: s.RecalibrationDisplay.from_predictions(Y, P, recalibrator=one)
+        lambda estimator: s.RecalibrationDisplay.from_predictions(Y, P, recalibrator=estimator)
     ),
     "smoothers.CrossFitted.estimator": (
-        lambda one: smoothers.CrossFitted(one).fit(np.c_[1 - P, P], Y[:, None]).smooth()
+        lambda estimator: smoothers.CrossFitted(estimator).fit(np.c_[1 - P, P], Y[:, None]).smooth()
     ),
     "GroupingDisplay.from_predictions.partitioner": (
-        lambda one: s.GroupingDisplay.from_predictions(Y, P, X, partitioner=one)
+        lambda estimator: s.GroupingDisplay.from_predictions(Y, P, X, partitioner=estimator)
     ),
     "GroupingDisplay.from_estimator.partitioner": (
-        lambda one: s.GroupingDisplay.from_estimator(FITTED, X, Y, partitioner=one)
+        lambda estimator: s.GroupingDisplay.from_estimator(FITTED, X, Y, partitioner=estimator)
     ),
     "DecompositionDisplay.from_predictions.grouping": (
-        lambda one: s.DecompositionDisplay.from_predictions(Y, P, X, grouping=one)
+        lambda estimator: s.DecompositionDisplay.from_predictions(Y, P, X, grouping=estimator)
     ),
     "DecompositionDisplay.from_estimators.grouping": (
-        lambda one: s.DecompositionDisplay.from_estimators([FITTED], X, Y, grouping=one)
+        lambda estimator: s.DecompositionDisplay.from_estimators([FITTED], X, Y, grouping=estimator)
     ),
     "theory.evaluate_supersample.estimator": (
-        lambda one: s.theory.evaluate_supersample(one, X, Y, n_draws=1, random_state=0)
+        lambda estimator: s.theory.evaluate_supersample(estimator, X, Y, n_draws=1, random_state=0)
     ),
     "scorers.DecompositionScorer.recalibrator": (
-        lambda one: scorers.DecompositionScorer(recalibrator=one)(FITTED, X, Y)
+        lambda estimator: scorers.DecompositionScorer(recalibrator=estimator)(FITTED, X, Y)
     ),
     "scorers.RefinementScorer.recalibrator": (
-        lambda one: scorers.RefinementScorer(recalibrator=one)(FITTED, X, Y)
+        lambda estimator: scorers.RefinementScorer(recalibrator=estimator)(FITTED, X, Y)
     ),
 }
 #: Those that take classifiers or maps of probabilities only.
@@ -214,26 +226,28 @@ def parameters_of(name, thing):
         if callable(function) and (getattr(function, "__module__", None) or "").startswith(
             "skcalib"
         ):
-            yield from (f"{where}.{one}" for one in inspect.signature(function).parameters)
+            yield from (
+                f"{where}.{parameter}" for parameter in inspect.signature(function).parameters
+            )
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason="needs the folder doc")
 def test_all_parameters_that_take_an_estimator_are_listed():
     public = re.findall(r"^   ([\w.]+)$", REFERENCE.read_text(encoding="utf-8"), re.M)
-    found = {
+    parameters = {
         parameter
         for name in public
         for parameter in parameters_of(name, attrgetter(name)(s))
         if parameter.rpartition(".")[2] in NAMES
     }
     tables = FITTED_MAPS | FITTED_CLASSIFIERS | FITTED_OTHERS | TRAINED
-    assert found == (tables.keys() - {"get_scorer"}) | NO_ESTIMATORS
+    assert parameters == (tables.keys() - {"get_scorer"}) | NO_ESTIMATORS
 
 
-def assert_refused(call, one, where):
+def assert_refused(call, estimator, where):
     """It raises a sentence of a ValueError, of which `NotFittedError` is one."""
     with pytest.raises(ValueError) as caught:
-        call(one)
+        call(estimator)
     assert type(caught.value) in (ValueError, NotFittedError), f"{where}: {caught.value!r}"
     assert len(str(caught.value).split()) > 5, f"{where}: {caught.value}"
 
@@ -241,8 +255,12 @@ def assert_refused(call, one, where):
 @pytest.mark.parametrize("place", FITTED_MAPS | FITTED_CLASSIFIERS | FITTED_OTHERS)
 def test_what_is_not_fitted_or_of_another_kind(place):
     call = (FITTED_MAPS | FITTED_CLASSIFIERS | FITTED_OTHERS)[place]
-    for name, one in (UNFITTED | FOREIGN | (OF_FEATURES if place in FITTED_MAPS else {})).items():
-        assert_refused(call, one if isinstance(one, type) else clone(one, safe=False), name)
+    for name, estimator in (
+        UNFITTED | FOREIGN | (OF_FEATURES if place in FITTED_MAPS else {})
+    ).items():
+        assert_refused(
+            call, estimator if isinstance(estimator, type) else clone(estimator, safe=False), name
+        )
 
 
 @pytest.mark.parametrize("place", TRAINED)
@@ -250,8 +268,8 @@ def test_what_cannot_be_trained(place):
     """Scalers, clusters and regressors are what some parameters take."""
     for name in ("class", "object", "function", "text", "number"):
         assert_refused(TRAINED[place], FOREIGN[name], name)
-    for one in FOREIGN.values() if place in STRICT else ():
-        assert_refused(TRAINED[place], one, one)
+    for estimator in FOREIGN.values() if place in STRICT else ():
+        assert_refused(TRAINED[place], estimator, estimator)
 
 
 def test_the_advice_is_right():
@@ -259,11 +277,11 @@ def test_the_advice_is_right():
     with pytest.raises(NotFittedError, match="This PlattScaling is not fitted") as caught:
         s.calibration_improvement(Y, P, s.PlattScaling())
     (line,) = re.findall(r"as after, (.*)\.$", str(caught.value))
-    given = {"cross_val_predict": cross_val_predict, "recalibrator": s.PlattScaling()}
-    after = eval(line, given | {"before": P, "y_true": Y})
-    found = s.calibration_improvement(Y, P, after, injective=True)
+    names = {"cross_val_predict": cross_val_predict, "recalibrator": s.PlattScaling()}
+    after = eval(line, names | {"before": P, "y_true": Y})
+    improvement = s.calibration_improvement(Y, P, after, injective=True)
     expected = cross_val_predict(s.PlattScaling(), P, Y, cv=5, method="predict_proba")
-    assert found == s.calibration_improvement(Y, P, expected, injective=True)
+    assert improvement == s.calibration_improvement(Y, P, expected, injective=True)
     with pytest.raises(NotFittedError, match="held-out probabilities and labels first.$"):
         grouping_improvement(Y, P, s.GroupRecalibrator(), X)
 
@@ -271,7 +289,7 @@ def test_the_advice_is_right():
 @pytest.mark.parametrize("call", [s.calibration_improvement, grouping_improvement])
 def test_maps_of_other_things_than_probabilities_of_classes(call):
     """Their answers would be numbers, and wrong."""
-    more = () if call is s.calibration_improvement else (X,)
+    features = () if call is s.calibration_improvement else (X,)
     both, logits = np.column_stack([1 - P, P]), np.log(np.column_stack([1 - P, P]))
     scaling = s.TemperatureScaling(input="logits").fit(logits, Y)
     labels = s.MultilabelRecalibrator().fit(both, np.column_stack([1 - Y, Y]))
@@ -281,35 +299,35 @@ def test_maps_of_other_things_than_probabilities_of_classes(call):
         (labels, "maps the probabilities of several labels"),
     ):
         with pytest.raises(ValueError, match=words):
-            call(Y, both, after, *more)
+            call(Y, both, after, *features)
     inner = labels.recalibrators_[1]
-    found = s.calibration_improvement(Y, P, inner)
-    assert found == s.calibration_improvement(Y, P, inner.predict_proba(P), injective=True)
+    improvement = s.calibration_improvement(Y, P, inner)
+    assert improvement == s.calibration_improvement(Y, P, inner.predict_proba(P), injective=True)
 
 
 def test_a_search_declares_what_its_best_map_does():
     search = GridSearchCV(s.PlattScaling(), {"loss": ["log", "brier"]}).fit(P, Y)
-    found = s.calibration_improvement(Y, P, search)
-    assert found.injective is True
-    assert found == s.calibration_improvement(Y, P, search.best_estimator_)
+    improvement = s.calibration_improvement(Y, P, search)
+    assert improvement.injective is True
+    assert improvement == s.calibration_improvement(Y, P, search.best_estimator_)
 
 
 def test_weights_of_a_model_that_takes_them_in_a_step():
     """A Pipeline passes them on, and a model without weights says so."""
     weight = np.resize([1.0, 2.0], N)
-    data = {"threshold": 0.3, "X": X, "sample_weight": weight, "random_state": 0}
+    options = {"threshold": 0.3, "X": X, "sample_weight": weight, "random_state": 0}
     model = LogisticRegression()
-    alone = s.decision_regret(Y, P, **data, model=model)
-    assert str(alone) == str(s.decision_regret(Y, P, **data, model=make_pipeline(model)))
+    alone = s.decision_regret(Y, P, **options, model=model)
+    assert str(alone) == str(s.decision_regret(Y, P, **options, model=make_pipeline(model)))
     with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight"):
-        s.decision_regret(Y, P, **data, model=KNeighborsClassifier())
+        s.decision_regret(Y, P, **options, model=KNeighborsClassifier())
 
 
 def test_maps_of_moments_return_moments():
     """A scaler returns variances that are negative, and clusters distances."""
-    for one in (StandardScaler(), KMeans(3, n_init=1, random_state=0)):
+    for estimator in (StandardScaler(), KMeans(3, n_init=1, random_state=0)):
         with pytest.raises(ValueError, match="must return a mean and a positive variance"):
-            REGRESSION(None, one).fit(X, Y * 1.0)
+            REGRESSION(None, estimator).fit(X, Y * 1.0)
 
 
 def test_methods_of_what_is_not_fitted():

@@ -41,11 +41,11 @@ def test_more_quantile_bins_than_samples_are_as_many_as_samples():
     pvalues = [skcalib.hosmer_lemeshow_test(Y, P, n_bins=b).pvalue for b in (HUGE, len(Y))]
     assert pvalues[0] == pvalues[1]
     bins = [skcalib.HistogramBinning(n_bins=b).fit(P, Y).predict_proba(P) for b in (HUGE, len(Y))]
-    np.testing.assert_array_equal(*bins)
+    np.testing.assert_array_equal(bins[0], bins[1])
     cells = [QuantileBins(b).fit(P, P).n_cells_ for b in (HUGE, len(Y))]
     assert cells == [len(np.unique(P[:, 1]))] * 2
     estimators = [skcalib.GroupingLossEstimator(n_bins=b, random_state=0) for b in (HUGE, 1000)]
-    losses = [one.fit(P, Y, y_proba=P).grouping_loss_ for one in estimators]
+    losses = [estimator.fit(P, Y, y_proba=P).grouping_loss_ for estimator in estimators]
     assert losses[0] == losses[1]
 
 
@@ -78,7 +78,7 @@ PREFIXES = ("{}", "proba_{}", "p_{}", "prob_{}", "P(Y={})", "score_{}")
 @pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
 def test_names_in_order_are_accepted_and_others_refused(classes, form, make):
     y = classes[Y]
-    names = [form.format(one) for one in classes]
+    names = [form.format(class_) for class_ in classes]
     assert skcalib.calibration_error(y, named(names, make=make)) == skcalib.calibration_error(Y, P)
     skcalib.TemperatureScaling().fit(named(names, make=make), y)
     turned = named(names[::-1], make=make)
@@ -93,8 +93,8 @@ def test_names_in_order_are_accepted_and_others_refused(classes, form, make):
 def test_labels_must_not_contradict_names():
     y, turned = WORDS[Y], named(["p_b", "p_a"], P[:, ::-1])
     right = skcalib.calibration_error(y, P)
-    other = skcalib.calibration_error(y, turned, labels=["b", "a"])
-    assert other == pytest.approx(right, rel=1e-12)
+    reordered = skcalib.calibration_error(y, turned, labels=["b", "a"])
+    assert reordered == pytest.approx(right, rel=1e-12)
     words = r"^The columns of y_proba are named \['p_b', 'p_a'\], but labels is \['a', 'b'\]"
     with pytest.raises(ValueError, match=words):
         skcalib.calibration_summary(y, turned, labels=["a", "b"])
@@ -122,11 +122,11 @@ def test_numbers_of_columns_must_be_those_of_the_classes():
 @pytest.mark.parametrize(("classes", "absent"), [("abc", 1), ("abc", 2), (range(3), 0)])
 def test_named_columns_tell_the_classes_without_samples(classes, absent, form):
     classes = np.array(list(classes))
-    kept = absent != Y3
-    y, proba = classes[Y3[kept]], P3[kept]
-    frame = named([form.format(one) for one in classes], proba)
-    found = check_problem(y, frame)
-    assert found.classes.tolist() == classes.tolist()
+    present = absent != Y3
+    y, proba = classes[Y3[present]], P3[present]
+    frame = named([form.format(class_) for class_ in classes], proba)
+    problem = check_problem(y, frame)
+    assert problem.classes.tolist() == classes.tolist()
     expected = skcalib.calibration_error(y, proba, labels=classes)
     assert skcalib.calibration_error(y, frame) == expected
     for unnamed in (proba, pd.DataFrame(proba)):  # the class of a column is not guessed
@@ -137,7 +137,7 @@ def test_named_columns_tell_the_classes_without_samples(classes, absent, form):
 OTHER = r"have different indices, so their rows may belong to different samples: align them first"
 N = len(Y)
 ORDER = np.random.default_rng(0).permutation(N)
-FIRST = {public_name(one.function): one for one in reversed([*FORECASTS, *DISPLAYS])}
+FIRST = {public_name(recipe.function): recipe for recipe in reversed([*FORECASTS, *DISPLAYS])}
 
 
 def series(values, index):
@@ -191,8 +191,8 @@ def _estimator_calls():
     yield lambda: skcalib.ReliabilityDisplay.from_estimator(fitted, X, y)
     yield lambda: skcalib.GroupingDisplay.from_estimator(fitted, X, y)
     yield lambda: differences_at_equal_scores(y, P, X)
-    own = series(P, np.arange(N))
-    yield lambda: differences_at_equal_scores(Y, P, own, sample_weight=w)
+    in_order = series(P, np.arange(N))
+    yield lambda: differences_at_equal_scores(Y, P, in_order, sample_weight=w)
     yield lambda: grouping_improvement(y, P, P[::-1], X)
     yield lambda: grouping_improvement(y, P, X, P)
     yield lambda: skcalib.theory.evaluate_supersample(logistic, X, y)
@@ -218,11 +218,11 @@ def test_a_refused_fit_leaves_the_earlier_one(recalibrator):
 
 def test_which_indices_are_different():
     right = skcalib.calibration_error(Y, P)
-    same = series(Y, ORDER + 500), series(P, ORDER + 500)
-    assert skcalib.calibration_error(*same) == right
-    assert skcalib.calibration_error(Y, same[1]) == right  # an array has no index
+    y, proba = series(Y, ORDER + 500), series(P, ORDER + 500)
+    assert skcalib.calibration_error(y, proba) == right
+    assert skcalib.calibration_error(Y, proba) == right  # an array has no index
     # The index 0 to n - 1 that pandas makes itself says nothing beside that of a test set.
-    assert skcalib.calibration_error(same[0], pd.DataFrame(P)) == right
+    assert skcalib.calibration_error(y, pd.DataFrame(P)) == right
     twice = ORDER.copy()
     twice[twice == 1] = 2  # rows drawn with replacement
     assert skcalib.calibration_error(series(Y, twice), pd.DataFrame(P)) == right
@@ -230,7 +230,7 @@ def test_which_indices_are_different():
         with pytest.raises(ValueError, match=r"^y_true and y_proba " + OTHER):
             skcalib.calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
     with pytest.raises(ValueError, match=OTHER):  # 1 to n is not the index that pandas makes
-        skcalib.calibration_error(series(Y, pd.RangeIndex(1, N + 1)), same[1])
+        skcalib.calibration_error(series(Y, pd.RangeIndex(1, N + 1)), proba)
 
 
 MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)
@@ -273,20 +273,20 @@ def test_masked_values_are_refused(name, call):
     ],
 )
 def test_weights_and_forecasts_are_numbers(convert, words):
-    other = convert(P[:, 1])
+    values = convert(P[:, 1])
     scaling = skcalib.TemperatureScaling()
     for call in (partial(skcalib.calibration_error, Y, P), partial(scaling.fit, P, Y)):
         with pytest.raises(ValueError, match=f"^sample_weight must be .* numbers.* {words}"):
-            call(sample_weight=other)
+            call(sample_weight=values)
     for call in (partial(skcalib.calibration_error, Y), partial(scaling.fit, y=Y)):
         with pytest.raises(ValueError, match=f"must be a numeric array of .* {words}"):
-            call(other)
+            call(values)
 
 
 WITH_LOGITS = [
-    one
-    for one in package_names().values()
-    if isinstance(one, type) and "input" in inspect.signature(one).parameters
+    kind
+    for kind in package_names().values()
+    if isinstance(kind, type) and "input" in inspect.signature(kind).parameters
 ]
 
 
@@ -298,7 +298,7 @@ def test_probabilities_for_logits_are_warned_of(recalibrator):
             warnings.simplefilter("ignore", ConvergenceWarning)
             with pytest.warns(UserWarning, match=words) as caught:
                 recalibrator(input="logits").fit(values, Y)
-            assert any(one.filename == __file__ for one in caught)
+            assert any(warning.filename == __file__ for warning in caught)
         with warnings.catch_warnings():  # logits, and a single row, are no reason
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -316,32 +316,35 @@ class Interrupted(skcalib.GroupingLossEstimator):
 
 
 def test_fits_of_one_grouping_estimator_do_not_meet():
-    plain, other = (
+    plain, interrupted = (
         kind(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
         for kind in (skcalib.GroupingLossEstimator, Interrupted)
     )
-    assert other.classes_.tolist() == [0, 1] and other.n_features_in_ == 2
-    assert other.grouping_loss_ == plain.grouping_loss_ and other.regions_ == plain.regions_
+    assert interrupted.classes_.tolist() == [0, 1] and interrupted.n_features_in_ == 2
+    assert (
+        interrupted.grouping_loss_ == plain.grouping_loss_
+        and interrupted.regions_ == plain.regions_
+    )
 
 
 def test_threads_may_share_a_sketch():
     """Between what a chunk is added to and the sum, another thread adds a chunk."""
     shared, begun = skcalib.ForecastSketch([0, 1]).partial_fit(Y, P), threading.Event()
-    found = shared._stored
+    stored = shared._stored
 
     def slow(*arguments):
-        before = found(*arguments)
+        before = stored(*arguments)
         begun.set()
         time.sleep(0.02)
         return before
 
     shared._stored = slow
     threads = [threading.Thread(target=shared.partial_fit, args=(Y, P)) for _ in range(3)]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     assert begun.wait(10)
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.join()
     assert shared.n_samples_seen_ == 4 * N
 
 
@@ -392,13 +395,13 @@ def test_folds_of_arrays_of_the_standard():
 
 
 def test_kuiper_does_not_depend_on_the_positive_class():
-    data = make_tempered_simplex(500, score_temperature=0.6, random_state=4)
-    first, second = (data.y, data.y_proba[:, 1]), (1 - data.y, data.y_proba[:, 0])
-    ks = [skcalib.significance.cumulative_test(*one).pvalue for one in (first, second)]
-    assert [f"{p:.2g}" for p in ks] == ["0.39", "0.028"]  # as documented
+    sample = make_tempered_simplex(500, score_temperature=0.6, random_state=4)
+    first, second = (sample.y, sample.y_proba[:, 1]), (1 - sample.y, sample.y_proba[:, 0])
+    ks = [skcalib.significance.cumulative_test(y, p).pvalue for y, p in (first, second)]
+    assert [f"{pvalue:.2g}" for pvalue in ks] == ["0.39", "0.028"]  # as documented
     kuiper = [
-        skcalib.significance.cumulative_test(*one, statistic="kuiper").pvalue
-        for one in (first, second)
+        skcalib.significance.cumulative_test(y, p, statistic="kuiper").pvalue
+        for y, p in (first, second)
     ]
     assert kuiper[0] == pytest.approx(kuiper[1], rel=1e-9)
     assert 'statistic="kuiper"``' in skcalib.significance.cumulative_test.__doc__

@@ -139,10 +139,10 @@ def test_half_precision_is_recognised_in_a_wider_type():
         np.testing.assert_array_equal(check_proba(proba), half)
         with pytest.raises(ValueError, match=r"\(within 0.00976562\), but row 7 sums to 0.9[78]"):
             check_proba(off.astype(dtype))
-    found = s.significance.consistency_test(
+    consistency = s.significance.consistency_test(
         y, half, labels=range(60), n_resamples=5, random_state=0
     )
-    assert found.statistic == s.calibration_error(y, half, labels=range(60))
+    assert consistency.statistic == s.calibration_error(y, half, labels=range(60))
     near = half.astype(float)
     near[3] *= 1 - 1e-12  # numbers of double precision: no rounding explains these rows
     with pytest.raises(ValueError, match="within 1e-05"):
@@ -201,8 +201,8 @@ def test_the_event_goes_last():
 def test_labels_without_an_order_need_their_columns():
     y = np.array([1, "a", "a", 1, 1, "a"], dtype=object)
     labels = np.array([1, "a"], dtype=object)
-    found = check_problem(y, P[:, 1:] / P[:, 1:].sum(axis=1, keepdims=True), labels=labels)
-    assert found.outcome.tolist() == [0, 1, 1, 0, 0, 1]
+    problem = check_problem(y, P[:, 1:] / P[:, 1:].sum(axis=1, keepdims=True), labels=labels)
+    assert problem.outcome.tolist() == [0, 1, 1, 0, 0, 1]
     with pytest.raises(ValueError, match=r"none of the classes \[1, 'a'\]"):
         brier(np.array([1, "b", "a", 1, 1, "a"], dtype=object), POSITIVE, labels=labels)
 
@@ -212,8 +212,8 @@ def test_labels_name_the_columns():
     order = [2, 0, 1]
     for rows in (Y >= 0, Y != 1):
         expected = np.mean(np.sum((P[rows] - np.eye(3)[Y[rows]]) ** 2, axis=1))
-        found = s.root_brier_score(Y[rows], P[rows][:, order], labels=order)
-        assert found**2 == pytest.approx(expected, rel=1e-13)
+        error = s.root_brier_score(Y[rows], P[rows][:, order], labels=order)
+        assert error**2 == pytest.approx(expected, rel=1e-13)
 
 
 def test_one_class_only():
@@ -278,10 +278,10 @@ def test_forecasts_that_are_only_read_are_not_copied():
     assert np.shares_memory(problem.forecast, P)
     assert not problem.forecast.flags.writeable and P.flags.writeable
     assert not np.shares_memory(check_problem(Y, P).forecast, P)
-    for other in (P.astype(np.float32), np.asfortranarray(P), P.tolist()):
-        found = check_problem(Y, other, copy=False).forecast
-        assert found.dtype == np.float64 and found.flags.c_contiguous
-        np.testing.assert_allclose(found, P, rtol=1e-7)
+    for values in (P.astype(np.float32), np.asfortranarray(P), P.tolist()):
+        forecast = check_problem(Y, values, copy=False).forecast
+        assert forecast.dtype == np.float64 and forecast.flags.c_contiguous
+        np.testing.assert_allclose(forecast, P, rtol=1e-7)
     weight = [1, 1, 0, 1, 1, 1]
-    kept = check_problem(Y, P, sample_weight=weight, copy=False)
-    np.testing.assert_array_equal(kept.forecast, np.delete(P, 2, axis=0))
+    weighted = check_problem(Y, P, sample_weight=weight, copy=False)
+    np.testing.assert_array_equal(weighted.forecast, np.delete(P, 2, axis=0))

@@ -75,7 +75,10 @@ def test_level_and_power(method):
     worlds = {"calibrated": {}, "narrow": {"spread": 0.2}, "shifted": {"shift": 1.0}}
     for name, wrong in worlds.items():
         samples = (sample(120, seed, **wrong) for seed in range(n_draws))
-        tests = [kernel_calibration_test_gaussian(*drawn, **options) for drawn in samples]
+        tests = [
+            kernel_calibration_test_gaussian(y, mean, variance, **options)
+            for y, mean, variance in samples
+        ]
         assert all(0 < test.pvalue <= 1 for test in tests)
         rejected[name] = np.mean([test.rejects() for test in tests])
     assert rejected["calibrated"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_draws)

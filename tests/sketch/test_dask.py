@@ -74,7 +74,7 @@ def corp():
     options = {"n_resamples": 39, "random_state": 0, "notion": "classwise"}
     terms = s.corp_decomposition(*FEW, notion="classwise")
     bands, test = s.errors.corp_bands(*FEW, **options), s.errors.corp_test(*FEW, **options)
-    return [terms.miscalibration, *(one.low for one in bands), test]
+    return [terms.miscalibration, *(band.low for band in bands), test]
 
 
 def stream_parts():
@@ -82,11 +82,11 @@ def stream_parts():
     y, proba = simplex(3000, 3)
     sketch, bins = s.ForecastSketch(labels=[0, 1, 2]), {"strategy": "uniform", "n_bins": 15}
     rows = np.array_split(np.arange(3000), 6)
-    read = joblib.delayed(lambda one: clone(sketch).fit(y[one], proba[one]))
-    total = reduce(s.ForecastSketch.merge, joblib.Parallel()(read(one) for one in rows))
-    found = s.calibration_error(total, **bins)
-    assert found == pytest.approx(s.calibration_error(y, proba, **bins), abs=1e-14)
-    return found
+    read = joblib.delayed(lambda part: clone(sketch).fit(y[part], proba[part]))
+    total = reduce(s.ForecastSketch.merge, joblib.Parallel()(read(part) for part in rows))
+    error = s.calibration_error(total, **bins)
+    assert error == pytest.approx(s.calibration_error(y, proba, **bins), abs=1e-14)
+    return error
 
 
 def kernels(**options):
@@ -126,8 +126,8 @@ WITHOUT_N_JOBS = {
         DirichletKernel("risk").fit(PAIRS[1], np.eye(2)[PAIRS[0]]).smooth_held_out()
     ),
     "maps": lambda: [
-        one.fit(MORE[1], MORE[0]).transform(MORE[1])
-        for one in (s.PlattScaling(), s.recalibration.MatrixScaling(loss="brier"))
+        recalibrator.fit(MORE[1], MORE[0]).transform(MORE[1])
+        for recalibrator in (s.PlattScaling(), s.recalibration.MatrixScaling(loss="brier"))
     ],
     "stream": stream_parts,
 }

@@ -72,20 +72,20 @@ def test_sums_by_loops(notion, weighted):
     y, proba, weight = sample(60, weighted=weighted)
     sketch = s.ForecastSketch([0, 1, 2], notion=notion, n_cells=32).fit(y, proba, weight)
     expected = {}
-    for label, p, one in zip(y, proba, np.ones(60) if weight is None else weight, strict=True):
+    for label, p, w in zip(y, proba, np.ones(60) if weight is None else weight, strict=True):
         pairs = [(k, p[k], label == k) for k in range(3)]
         if notion == "top_label":
             pairs = [("top label", p.max(), label == p.argmax())]
-        for name, score, event in pairs if one else []:
+        for name, score, event in pairs if w else []:
             cell = int(cells_of(np.array([score]), 32)[0])
             sums = expected.setdefault((name, cell, bool(event)), np.zeros(4))
-            sums += [1, one, one**2, one * score]
+            sums += [1, w, w**2, w * score]
     frame = sketch.to_frame().set_index(["problem", "cell", "event"])
     frame["mean_score"] *= frame["weight"]
-    found = frame[["count", "weight", "square_weight", "mean_score"]].T.to_dict("list")
-    assert found.keys() == expected.keys()
+    columns = frame[["count", "weight", "square_weight", "mean_score"]].T.to_dict("list")
+    assert columns.keys() == expected.keys()
     for key, sums in expected.items():
-        np.testing.assert_allclose(found[key], sums, rtol=1e-13, atol=1e-300)
+        np.testing.assert_allclose(columns[key], sums, rtol=1e-13, atol=1e-300)
 
 
 @settings(max_examples=25, deadline=None)
@@ -102,11 +102,13 @@ def test_order_and_chunks_leave_no_trace(sizes, weighted, shuffle):
 
 
 def test_sums_of_whole_numbers_are_exact_and_many_small_chunks_lose_nothing():
-    one, two = (s.ForecastSketch([0, 1]).fit([1], [0.75], [weight]) for weight in (2.0**52, 1.0))
-    total = reduce(s.ForecastSketch.merge, [two, one, two, two])
+    heavy, light = (
+        s.ForecastSketch([0, 1]).fit([1], [0.75], [weight]) for weight in (2.0**52, 1.0)
+    )
+    total = reduce(s.ForecastSketch.merge, [light, heavy, light, light])
     assert total.to_frame()["weight"].tolist() == [2**52 + 3]
-    large = s.ForecastSketch([0, 1]).fit([1], [0.75], [2.0**53]).merge(two)
-    total = reduce(s.ForecastSketch.merge, [large, large, two, two])
+    large = s.ForecastSketch([0, 1]).fit([1], [0.75], [2.0**53]).merge(light)
+    total = reduce(s.ForecastSketch.merge, [large, large, light, light])
     assert total.to_frame()["weight"].tolist() == [2**54 + 4]
     sketch = s.ForecastSketch([0, 1])
     for _ in range(400):
@@ -121,16 +123,16 @@ def test_groups_are_sketches_and_add_up():
     by = np.array(["north", "south", "east"])[np.random.default_rng(0).integers(3, size=500)]
     new, weight[200:] = s.ForecastSketch([0, 1, 2], notion="classwise"), 1
     sketch, whole = clone(new), clone(new).fit(y, proba, weight)
-    for rows, own in ((slice(0, 200), weight[:200]), (slice(200, 500), None)):
-        sketch.partial_fit(y[rows], proba[rows], own, by=by[rows])
+    for rows, part_weight in ((slice(0, 200), weight[:200]), (slice(200, 500), None)):
+        sketch.partial_fit(y[rows], proba[rows], part_weight, by=by[rows])
     assert sorted(sketch.groups_) == ["east", "north", "south"]
     for name in sketch.groups_:
         here = by == name
         alone = clone(new).fit(y[here], proba[here], weight[here], by=by[here])
         agree(sketch.group(name), alone, rtol=1e-13)
     for options in (UNIFORM, {"norm": "l2", "debiased": True, **UNIFORM}):
-        found, expected = (s.calibration_error(one, **options) for one in (sketch, whole))
-        assert found == pytest.approx(expected, rel=1e-12)
+        error, expected = (s.calibration_error(samples, **options) for samples in (sketch, whole))
+        assert error == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ValueError, match="'west' is not one of the groups"):
         sketch.group("west")
 
@@ -238,9 +240,9 @@ def test_functions_say_what_does_not_fit():
     with pytest.raises(ValueError, match="leave out pos_label"):
         s.corp_decomposition(sketch, pos_label=1)
     summed = s.ForecastSketch([0, 1, 2], notion="classwise").fit(*sample(50)[:2])
-    found = s.calibration_error(summed, notion="classwise", reduce="sum")
-    assert found == pytest.approx(s.calibration_error(summed, notion=Classwise("sum")))
-    assert found == pytest.approx(3 * s.calibration_error(summed))
+    error = s.calibration_error(summed, notion="classwise", reduce="sum")
+    assert error == pytest.approx(s.calibration_error(summed, notion=Classwise("sum")))
+    assert error == pytest.approx(3 * s.calibration_error(summed))
 
 
 def test_memory_does_not_grow_with_the_samples():

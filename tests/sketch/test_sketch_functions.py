@@ -66,27 +66,29 @@ def numbers(record, name=""):
         record = dict(enumerate(record))
     elif not isinstance(record, dict):
         return {name: record}
-    return {k: v for key, one in record.items() for k, v in numbers(one, f"{name}.{key}").items()}
+    return {
+        k: v for key, value in record.items() for k, v in numbers(value, f"{name}.{key}").items()
+    }
 
 
-def agree(found, expected, rtol, atol=1e-12, others=None):
+def agree(record, expected, rtol, atol=1e-12, others=None):
     """The same texts, and the same numbers up to a tolerance; no NaN.
 
     `others` are pairs of the beginning of a name and another tolerance.
     """
-    found, expected = numbers(found), numbers(expected)
+    record, expected = numbers(record), numbers(expected)
     others = [*(others or ()), (".unreliability_pvalue", (0, 0.08))]  # of 999 labelings
     if "labels drawn" in str(expected.get(".method")):
         others.append((".pvalue", (0, 0.08)))
-    assert found.keys() == expected.keys()
+    assert record.keys() == expected.keys()
     for name, value in expected.items():
         if value is None or isinstance(value, str | bool):
-            assert found[name] == value, name
+            assert record[name] == value, name
         else:
-            assert not np.isnan(found[name]).any(), name
-            own = [tolerance for start, tolerance in others if name.startswith(start)]
-            tolerance = own[0] if own else (rtol, atol)
-            np.testing.assert_allclose(found[name], value, *tolerance, err_msg=name)
+            assert not np.isnan(record[name]).any(), name
+            special = [tolerance for start, tolerance in others if name.startswith(start)]
+            tolerance = special[0] if special else (rtol, atol)
+            np.testing.assert_allclose(record[name], value, *tolerance, err_msg=name)
 
 
 ONE_NUMBER = s.proper_calibration_error, s.refinement_loss, s.calibration_upper_bound
@@ -151,8 +153,8 @@ def test_intervals_of_tied_scores(case, kind, metric):
 def test_many_times_the_samples_are_that_many_samples():
     """Rows of many samples have the standard errors of that many samples."""
     y, score = tied(200)
-    one = sketch_of("binary", y, score)
-    many = reduce(lambda one, _: one + one, range(4), one)
+    sketch = sketch_of("binary", y, score)
+    many = reduce(lambda total, _: total + total, range(4), sketch)
     times = np.repeat(np.arange(200), 16)
     for function in BINARY.values():
         agree(function(many), function(y[times], score[times]), 1e-8)
@@ -328,9 +330,9 @@ UNEQUAL = {f"tied, {kind} weights": (0, 1e-5) for kind in ("whole", "gamma")}
 UNEQUAL["unequal weights of 1e150"] = (0.05, 2e-3)
 
 
-def value_or_error(function, *data, **options):
+def value_or_error(function, *samples, **options):
     try:
-        return function(*data, **options)
+        return function(*samples, **options)
     except ValueError as error:
         return str(error)
 
@@ -344,11 +346,11 @@ def test_difficult_input_has_the_same_value_or_error(case):
     tolerance = (1e-11, 1e-12) if "tied" in case else (1e-8, 1e-9)
     loose = UNEQUAL.get(case, tolerance)
     for name, function in BINARY.items():
-        found = value_or_error(function, sketch)
+        result = value_or_error(function, sketch)
         expected = value_or_error(function, y, score, sample_weight=weight, labels=[0, 1])
-        own = [(LEVERAGE[name], loose)] if name in LEVERAGE else []
+        exceptions = [(LEVERAGE[name], loose)] if name in LEVERAGE else []
         try:
-            agree(found, expected, *tolerance, own)
+            agree(result, expected, *tolerance, exceptions)
         except AssertionError as error:
             error.add_note(name)
             raise
@@ -359,17 +361,17 @@ def test_draws_of_difficult_input(case, loss):
     y, score, weight = HOSTILE[case]
     options, exact = {"loss": loss, "n_resamples": 99}, {"sample_weight": weight, "labels": [0, 1]}
     sketch = s.ForecastSketch([0, 1]).fit(y, score, weight)
-    found, expected = (
+    sketched, expected = (
         s.errors.corp_test(sketch, **options),
         s.errors.corp_test(y, score, **options, **exact),
     )
-    assert found.statistic == pytest.approx(expected.statistic, rel=1e-8, abs=1e-12)
-    assert np.isinf(found.estimate) == np.isinf(expected.estimate)
-    assert 0 <= found.pvalue <= 1 and not np.isnan(found.estimate)
-    assert (found.pvalue == 0) == (expected.pvalue == 0)
-    (found,), (expected,) = s.errors.corp_bands(sketch), s.errors.corp_bands(y, score, **exact)
-    np.testing.assert_allclose(found.recalibrated, expected.recalibrated, atol=1e-12)
-    for band in (found, expected):
+    assert sketched.statistic == pytest.approx(expected.statistic, rel=1e-8, abs=1e-12)
+    assert np.isinf(sketched.estimate) == np.isinf(expected.estimate)
+    assert 0 <= sketched.pvalue <= 1 and not np.isnan(sketched.estimate)
+    assert (sketched.pvalue == 0) == (expected.pvalue == 0)
+    (sketched,), (expected,) = s.errors.corp_bands(sketch), s.errors.corp_bands(y, score, **exact)
+    np.testing.assert_allclose(sketched.recalibrated, expected.recalibrated, atol=1e-12)
+    for band in (sketched, expected):
         assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
 
 
@@ -387,10 +389,12 @@ def test_mean_losses_are_exact(kind, n_cells):
     for rows in np.array_split(np.arange(5000), 7):
         sketch.partial_fit(y[rows], score[rows], weight[rows])
 
-    def values(*given, **data):
-        summary = s.calibration_summary(*given, **data)
-        bounds = [s.calibration_upper_bound(*given, loss=loss, **data) for loss in ("brier", "log")]
-        root = s.root_brier_score(*given, **data)
+    def values(*samples, **options):
+        summary = s.calibration_summary(*samples, **options)
+        bounds = [
+            s.calibration_upper_bound(*samples, loss=loss, **options) for loss in ("brier", "log")
+        ]
+        root = s.root_brier_score(*samples, **options)
         return [*bounds, summary.brier.estimate, summary.log_loss.estimate, root]
 
     assert values(sketch) == pytest.approx(values(y, score, sample_weight=weight), rel=1e-12)
@@ -422,7 +426,7 @@ OF_SAMPLES = (
         s.kernel_calibration_error,
     ),
     *(s.kernel_calibration_test, s.sharpness, s.errors.simplex_calibration_error),
-    *(partial(INTERVAL, metric=metric) for metric in ("kernel", lambda *data, **options: 0.0)),
+    *(partial(INTERVAL, metric=metric) for metric in ("kernel", lambda *samples, **options: 0.0)),
     *(partial(INTERVAL, method=method) for method in ("jackknife", "subsampling", "bootstrap")),
 )
 SMOOTHED = (*ONE_NUMBER, s.score_decomposition, INTERVAL, s.integrated_calibration_index)
@@ -465,14 +469,17 @@ def test_what_a_sketch_cannot_answer(sketches, words):
 @pytest.mark.parametrize("option", [{"method": "risk"}, {"method": "cross"}, {"loss": "spherical"}])
 def test_folds_of_a_sketch(option):
     """The samples of each cell are divided at random: another division than that of the samples."""
-    data = make_tempered_simplex(20_000, 2, random_state=0)
-    given = (s.ForecastSketch([0, 1]).fit(data.y, data.y_proba),), (data.y, data.y_proba)
-    found, expected = (s.proper_calibration_error(*one, **option) for one in given)
-    assert found == pytest.approx(expected, rel=0.02)
-    assert found == s.proper_calibration_error(*given[0], **option)
+    simulation = make_tempered_simplex(20_000, 2, random_state=0)
+    sources = (
+        (s.ForecastSketch([0, 1]).fit(simulation.y, simulation.y_proba),),
+        (simulation.y, simulation.y_proba),
+    )
+    estimate, expected = (s.proper_calibration_error(*source, **option) for source in sources)
+    assert estimate == pytest.approx(expected, rel=0.02)
+    assert estimate == s.proper_calibration_error(*sources[0], **option)
     if "loss" in option:
-        one, other = (s.calibration_error_interval(*one, **option) for one in given)
-        assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=0.03)
+        first, second = (s.calibration_error_interval(*source, **option) for source in sources)
+        assert (first.low, first.high) == pytest.approx((second.low, second.high), rel=0.03)
 
 
 @pytest.mark.parametrize("case", ["top label", "classwise"])
@@ -503,19 +510,26 @@ def test_the_order_of_samples_in_a_cell_is_lost():
     """As the page of accuracy states: without a bound in a few cells, and small from five on."""
 
     def pairs(y, p):
-        given = (y, p), (sketch_of("binary", y, p),)
-        terms = [s.corp_decomposition(*one) for one in given]
-        return [s.errors.kde_calibration_error(*one) for one in given], terms
+        sources = (y, p), (sketch_of("binary", y, p),)
+        terms = [s.corp_decomposition(*source) for source in sources]
+        return [s.errors.kde_calibration_error(*source) for source in sources], terms
 
-    (exact, found), (one, two) = pairs(np.array([0, 1]), np.array([0.5, 0.5 + 1e-9]))
-    assert exact > 0.39 and found < 1e-6
-    assert (one.miscalibration, two.miscalibration) == pytest.approx((0.25, 0), abs=1e-6)
+    (exact, sketched), (exact_terms, sketched_terms) = pairs(
+        np.array([0, 1]), np.array([0.5, 0.5 + 1e-9])
+    )
+    assert exact > 0.39 and sketched < 1e-6
+    assert (exact_terms.miscalibration, sketched_terms.miscalibration) == pytest.approx(
+        (0.25, 0), abs=1e-6
+    )
     rng = np.random.default_rng(0)
     p = 0.3 + 1e-4 * rng.normal(size=2000)
     y = (rng.random(2000) < np.where(p > 0.3, 0.5, 0.1)).astype(int)
-    (exact, found), (one, two) = pairs(y, p)
-    assert abs(exact - found) < 0.002 and abs(one.miscalibration - two.miscalibration) < 0.003
-    _, (one, two) = pairs(*continuous(3000))
-    assert one.score == pytest.approx(two.score, abs=1e-6)
+    (exact, sketched), (exact_terms, sketched_terms) = pairs(y, p)
+    assert (
+        abs(exact - sketched) < 0.002
+        and abs(exact_terms.miscalibration - sketched_terms.miscalibration) < 0.003
+    )
+    _, (exact_terms, sketched_terms) = pairs(*continuous(3000))
+    assert exact_terms.score == pytest.approx(sketched_terms.score, abs=1e-6)
     for name in ("miscalibration", "discrimination"):  # the curve has no steps inside a cell
-        assert -1e-6 < getattr(one, name) - getattr(two, name) < 1e-4
+        assert -1e-6 < getattr(exact_terms, name) - getattr(sketched_terms, name) < 1e-4

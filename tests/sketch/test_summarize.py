@@ -15,7 +15,7 @@ from skcalib import ForecastSketch, TemperatureScaling, calibration_error, summa
 LABELS = ["bird", "cat", "dog"]
 
 
-def data(n_samples=600, seed=0):
+def animals(n_samples=600, seed=0):
     """Columns of probabilities with zeros and ones, text labels, weights with zeros, groups."""
     rng = np.random.default_rng(seed)
     proba = rng.dirichlet(np.ones(3), n_samples)
@@ -53,12 +53,12 @@ def make(request):
     return ENGINES[request.param]
 
 
-def agree(one, two):
+def agree(sketch, expected):
     """The same cells and numbers of samples, and the same sums up to rounding."""
-    frames = [sketch.to_frame().drop(columns="group") for sketch in (one, two)]
+    frames = [s.to_frame().drop(columns="group") for s in (sketch, expected)]
     pd.testing.assert_frame_equal(*frames, rtol=1e-12, atol=0)
-    assert one.n_samples_seen_ == two.n_samples_seen_
-    assert one.classes_.tolist() == two.classes_.tolist()
+    assert sketch.n_samples_seen_ == expected.n_samples_seen_
+    assert sketch.classes_.tolist() == expected.classes_.tolist()
 
 
 ANIMALS = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"]}
@@ -72,22 +72,24 @@ def of_arrays(columns, rows=slice(None), notion="top_label", weighted=True):
 
 
 def test_several_classes(make):
-    frame = make(columns := data())
+    frame = make(columns := animals())
     for notion in ("top_label", "classwise"):
-        found = summarize(frame, sample_weight="w", notion=notion, **ANIMALS)
+        summarized = summarize(frame, sample_weight="w", notion=notion, **ANIMALS)
         expected = of_arrays(columns, notion=notion)
-        agree(found, expected)
+        agree(summarized, expected)
         for options in ({"norm": "l2", "debiased": True, "n_bins": 9}, {"n_bins": 9}):
-            single, two = (calibration_error(sketch, **options) for sketch in (found, expected))
-            assert single == pytest.approx(two, rel=1e-10)
+            first, second = (
+                calibration_error(sketch, **options) for sketch in (summarized, expected)
+            )
+            assert first == pytest.approx(second, rel=1e-10)
     for labels in ([False, True], [True, False]):  # one column of the event
-        found = summarize(frame, y_true="sick", y_proba="p1", labels=labels)
-        agree(found, ForecastSketch(labels).fit(columns["sick"], columns["p1"]))
+        summarized = summarize(frame, y_true="sick", y_proba="p1", labels=labels)
+        agree(summarized, ForecastSketch(labels).fit(columns["sick"], columns["p1"]))
     assert summarize(frame, y_true="sick", y_proba="p1").classes_.tolist() == [False, True]
 
 
 def test_groups(make):
-    frame = make(columns := data())
+    frame = make(columns := animals())
     sketches = summarize(frame, by="site", sample_weight="w", **ANIMALS)
     assert sorted(sketches) == ["north", "south"]
     for site, sketch in sketches.items():
@@ -101,7 +103,7 @@ def test_groups(make):
 
 
 def changed(name, row, value, dtype=None):
-    columns = data(50)
+    columns = animals(50)
     columns[name] = columns[name].astype(dtype or columns[name].dtype)
     columns[name][row] = value
     return columns
@@ -127,7 +129,7 @@ def test_faults_are_refused(make, fault):
 
 
 def test_names_are_refused(make):
-    frame = make(data(50))
+    frame = make(animals(50))
     with pytest.raises(ValueError, match="no column 'p9'; its columns are"):
         summarize(frame, y_true="animal", y_proba=["p0", "p1", "p9"])
     with pytest.raises(ValueError, match=r"'animal' has 3 classes .* but y_proba names 2 column"):
@@ -140,7 +142,7 @@ def test_names_are_refused(make):
 def test_without_narwhals(monkeypatch):
     monkeypatch.setitem(sys.modules, "narwhals", None)
     with pytest.raises(ValueError, match=r'DataFrame needs narwhals: pip install "skcalib\[frames'):
-        summarize(pd.DataFrame(data()), **ANIMALS)
+        summarize(pd.DataFrame(animals()), **ANIMALS)
 
 
 def test_other_objects_are_refused():
@@ -160,7 +162,7 @@ def test_other_objects_are_refused():
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # PySpark on pandas 3
 def test_spark():
     sql = pytest.importorskip("pyspark.sql")
-    columns, builder = data(), sql.SparkSession.builder.master("local[2]")
+    columns, builder = animals(), sql.SparkSession.builder.master("local[2]")
     builder = builder.config("spark.ui.enabled", "false")
     for name in ("bindAddress", "host"):
         builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
@@ -181,7 +183,7 @@ def test_spark():
 def test_processes_of_dask():
     """Two workers that share nothing: only sums come back, of frames and of arrays."""
     da, dd = (pytest.importorskip(f"dask.{name}") for name in ("array", "dataframe"))
-    columns = data(2000)
+    columns = animals(2000)
     # Forecasts of certain labels have no finite log loss of their own.
     certain = 0.98 * np.column_stack([columns[f"p{k}"] for k in range(3)]) + 0.02 / 3
     scaling = TemperatureScaling().fit(certain, columns["animal"])

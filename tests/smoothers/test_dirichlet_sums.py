@@ -160,19 +160,20 @@ def test_few_sources_points_and_values(drop):
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
     monkeypatch.setattr(dirichlet_sums, "_TASK", 64)
     forecast, target, weight = make("confident", 1100, 3)
-    arguments = forecast, forecast, weight, target if one_hot else forecast, 0.01
+    values = target if one_hot else forecast
     threads_before = [library["num_threads"] for library in threadpool_info()]
 
     def run(n_jobs):
-        sums = dirichlet_average(*arguments, leave_out=True, n_jobs=n_jobs)
+        options = {"leave_out": True, "n_jobs": n_jobs}
+        sums = dirichlet_average(forecast, forecast, weight, values, 0.01, **options)
         return *sums, dirichlet_log_likelihoods(forecast, weight, [0.01, 0.1], n_jobs=n_jobs)
 
     sums = [run(1), run(2), run(3)]
     with joblib.parallel_config(backend="threading", n_jobs=2):
         sums.append(run(None))
-    for values in zip(*sums, strict=True):
-        for threaded in values[1:]:
-            assert_array_equal(threaded, values[0])
+    for expected, *threaded in zip(*sums, strict=True):
+        for array in threaded:
+            assert_array_equal(array, expected)
     assert [library["num_threads"] for library in threadpool_info()] == threads_before
 
 

@@ -59,8 +59,8 @@ def test_stored_results_belong_to_the_study(study):
     stored = {(int(r["classes"]), r["kind"], int(r["samples"])) for r in rows}
     for estimator in ("default", "previous default"):
         ours = [r for r in rows if r["estimator"] == estimator]
-        found = {(int(r["classes"]), r["kind"], int(r["samples"])) for r in ours}
-        assert found == {n for n in names if estimator == "default" or n[1] not in study.JUMPS}
+        settings = {(int(r["classes"]), r["kind"], int(r["samples"])) for r in ours}
+        assert settings == {n for n in names if estimator == "default" or n[1] not in study.JUMPS}
     assert stored == names
     keys = [(r["classes"], r["kind"], r["samples"], r["target"], r["estimator"]) for r in rows]
     assert len(keys) == len(set(keys))

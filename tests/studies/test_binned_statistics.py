@@ -43,11 +43,11 @@ def test_events_are_the_second_columns_of_the_problems(n_classes, notion, weight
     for size in (1 << 16, 256, 1):  # chunks as small as a row
         chunks = list(events.blocks(size))
         assert events.n_samples == len(problem.weight) == sum(len(s) for s, _, _ in chunks)
-    score, event, found = events.columns()
+    score, event, event_weight = events.columns()
     np.testing.assert_array_equal(score, [s[:, 1] for s, _ in expected])
     np.testing.assert_array_equal(event, [t[:, 1] for _, t in expected])
     if weighted:
-        np.testing.assert_array_equal(events.scale * found, problem.weight)
+        np.testing.assert_array_equal(events.scale * event_weight, problem.weight)
 
 
 def test_messages_name_the_row_of_any_chunk(binary):
@@ -108,22 +108,22 @@ def test_the_simulation_of_g22(g22, scale, error):
 
     rng = np.random.default_rng(0)
     options = {"strategy": "uniform", "n_bins": 15, "notion": "canonical", "labels": [0, 1]}
-    found = {}
+    mean_errors = {}
     for n_samples, n_draws in ((100, 1000), (464, 700), (1000, 600), (2154, 500), (10_000, 400)):
         errors = []
         for _ in range(n_draws):
             rows = rng.integers(len(score), size=n_samples)
             y = (rng.random(n_samples) < right[rows]).astype(int)
             errors.append(calibration_error(y, score[rows], **options))
-        found[n_samples] = np.mean(errors)
-        assert np.std(errors) / np.sqrt(n_draws) < 0.014 * found[n_samples]
+        mean_errors[n_samples] = np.mean(errors)
+        assert np.std(errors) / np.sqrt(n_draws) < 0.014 * mean_errors[n_samples]
         expected = expected_binned_error(share, gap, square - gap**2, n_samples)
         if n_samples >= 464:
-            assert found[n_samples] == pytest.approx(expected, rel=0.04)
-    sizes = np.array(sorted(found))
+            assert mean_errors[n_samples] == pytest.approx(expected, rel=0.04)
+    sizes = np.array(sorted(mean_errors))
     prediction = expected_binned_error(share, gap, square - gap**2, sizes)
     assert np.all(np.diff(prediction) < 0) and prediction[-1] > share @ np.abs(gap)
-    assert np.all(np.diff([found[n] for n in sizes]) < 0)
+    assert np.all(np.diff([mean_errors[n] for n in sizes]) < 0)
 
 
 def test_folded_normal_mean():

@@ -31,19 +31,19 @@ def true_error(loss, n_classes, temperature):
         return make_tempered_simplex(2, 2, score_temperature=temperature).truth[loss]
     # The mean divergence over a million forecasts: its standard error is 1/20 of an interval's.
     options = {"score_temperature": temperature, "random_state": 12345}
-    data = make_tempered_simplex(1_000_000, n_classes, **options)
-    return expected_divergence(resolve_loss(loss), data.posterior, data.y_proba)
+    world = make_tempered_simplex(1_000_000, n_classes, **options)
+    return expected_divergence(resolve_loss(loss), world.posterior, world.y_proba)
 
 
 def intervals(loss, method, n_classes, temperature):
-    options, found = {"loss": loss, "method": method, "labels": np.arange(n_classes)}, []
+    options, limits = {"loss": loss, "method": method, "labels": np.arange(n_classes)}, []
     for seed in range(REPETITIONS[n_classes]):
-        data = make_tempered_simplex(
+        world = make_tempered_simplex(
             N_SAMPLES, n_classes, score_temperature=temperature, random_state=seed
         )
-        estimator = CalibrationErrorEstimator(**options).fit(data.y_proba, data.y)
-        found.append(estimator.confidence_interval_)
-    return np.array(found).T
+        estimator = CalibrationErrorEstimator(**options).fit(world.y_proba, world.y)
+        limits.append(estimator.confidence_interval_)
+    return np.array(limits).T
 
 
 @pytest.mark.parametrize(("loss", "method", "least", "most", "alarms"), CASES)

@@ -43,8 +43,8 @@ def test_stored_results_bear_out_the_guide(study, rows):
     """Coverage by kind, few intervals called invalid without need, and widths."""
     developed = [r for r in rows if (r["setting"], int(r["classes"])) not in study.LAST]
     for kind in study.KINDS:
-        own = [r for r in developed if study.kind_of(r["setting"]) == kind]
-        assert np.mean([r["held"] for r in own]) >= 0.92
+        of_kind = [r for r in developed if study.kind_of(r["setting"]) == kind]
+        assert np.mean([r["held"] for r in of_kind]) >= 0.92
     low = [r for r in developed if r["held"] < study.LOW]
     tied = [r for r in low if r["setting"] == "tied pairs"]
     assert tied and all(r["samples"] <= 2000 and r["held"] > 0.5 for r in tied)

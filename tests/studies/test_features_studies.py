@@ -35,8 +35,9 @@ def test_the_field_is_not_better(field):
         key = row["setting"], row["samples"]
         losses.setdefault(key, {}).setdefault(row["method"], []).append(float(row["loss"]))
     near = [
-        np.mean(own["skcalib"]) <= 1.01 * min(np.mean(one) for one in own.values())
-        for own in losses.values()
+        np.mean(by_method["skcalib"])
+        <= 1.01 * min(np.mean(values) for values in by_method.values())
+        for by_method in losses.values()
     ]
     assert len(near) == 24 and np.mean(near) >= 0.9
 
@@ -82,8 +83,8 @@ def test_recalibrated_models_keep_their_grouping_loss(models):
         for term in ("calibration", "grouping"):
             key = row["data"], row["recalibrated"], term
             values.setdefault(key, []).append(float(row[term]))
-    for data in models.tables(small=True):
-        before, after = (np.mean(values[data, stage, "calibration"]) for stage in "01")
+    for table in models.tables(small=True):
+        before, after = (np.mean(values[table, stage, "calibration"]) for stage in "01")
         assert after < before / 3
-        before, after = (np.mean(values[data, stage, "grouping"]) for stage in "01")
+        before, after = (np.mean(values[table, stage, "grouping"]) for stage in "01")
         assert 0.5 < after / before < 2

@@ -16,9 +16,9 @@ def test_worlds_are_calibrated_or_not_as_they_say(study):
     """Mean residuals within five standard errors of those of the truth; 20,000 samples."""
     for worlds in (study.LEVELS, study.INTERVALS):
         for name in worlds:
-            data = study.draw(worlds, name, 20_000, 0)
-            assert_labels_follow(data.posterior, data.y, data.y_proba)
-            equal = np.array_equal(data.y_proba, data.posterior)
+            world = study.draw(worlds, name, 20_000, 0)
+            assert_labels_follow(world.posterior, world.y, world.y_proba)
+            equal = np.array_equal(world.y_proba, world.posterior)
             off = ("impossible", "odds", "all .049", "slope", "wave")
             assert equal != any(word in name for word in off), name
     rates = [
@@ -45,7 +45,9 @@ def test_a_small_run_of_both_parts(study, tmp_path):
 
 def test_a_level_and_its_standard_error(study, monkeypatch):
     """400 draws: five standard errors of a share of .05 are .054."""
-    monkeypatch.setitem(study.TESTS, "kernel", lambda data: np.random.default_rng(data.y).random())
+    monkeypatch.setitem(
+        study.TESTS, "kernel", lambda sample: np.random.default_rng(sample.y).random()
+    )
     row = study.level("U-shaped", 50, "kernel", 400)
     assert row["rejected"] == pytest.approx(0.05, abs=0.054) and row["off"] == 0
     share = row["rejected"]
@@ -58,8 +60,10 @@ def test_a_level_and_its_standard_error(study, monkeypatch):
 )
 def test_a_coverage(study, monkeypatch, low, high, covered, off):
     """All .049, rate .02: every distance is .029."""
-    found = SimpleNamespace(low=low, high=high, valid=True, conservative=False)
-    monkeypatch.setattr(skcalib, "calibration_error_interval", lambda *given, **options: found)
+    interval = SimpleNamespace(low=low, high=high, valid=True, conservative=False)
+    monkeypatch.setattr(
+        skcalib, "calibration_error_interval", lambda *arguments, **options: interval
+    )
     for error in ("ks", "E90", "ece", "debiased_l2"):
         row = study.coverage("all .049, rate .02", 50, error, 20)
         assert row["target"] == pytest.approx(0.029)

@@ -38,13 +38,13 @@ def simulate(n_draws, n_samples, *, link="sigmoid", heterogeneity=1.0, forecast=
     """Fitted estimators of many data sets, and the truth."""
     fits = []
     for seed in range(n_draws):
-        data = make_grouping_problem(
+        problem = make_grouping_problem(
             n_samples, link=link, heterogeneity=heterogeneity, random_state=seed
         )
-        how = {"method": "partition", "n_permutations": 0, "random_state": seed, **kw}
-        estimator = GroupingLossEstimator(**how)
-        fits.append(estimator.fit(data.X, data.y, y_proba=forecast(data.y_proba)))
-    return fits, data.truth[f"grouping_{kw.get('loss', 'brier')}"]
+        options = {"method": "partition", "n_permutations": 0, "random_state": seed, **kw}
+        estimator = GroupingLossEstimator(**options)
+        fits.append(estimator.fit(problem.X, problem.y, y_proba=forecast(problem.y_proba)))
+    return fits, problem.truth[f"grouping_{kw.get('loss', 'brier')}"]
 
 
 def values(fits, name):
@@ -101,19 +101,21 @@ def test_recalibration_takes_the_calibration_error_and_leaves_the_grouping_loss(
     """Isotonic, fitted on other data: only what is injective about it is without any effect."""
     before, after = [], []
     for seed in range(12):
-        data = make_grouping_problem(20_000, random_state=seed)
-        forecast = bent(data.y_proba)[:, 1]
+        problem = make_grouping_problem(20_000, random_state=seed)
+        forecast = bent(problem.y_proba)[:, 1]
         fit, use = slice(0, 10_000), slice(10_000, None)
-        isotonic = IsotonicRegression(out_of_bounds="clip").fit(forecast[fit], data.y[fit])
+        isotonic = IsotonicRegression(out_of_bounds="clip").fit(forecast[fit], problem.y[fit])
         for estimates, p in ((before, forecast[use]), (after, isotonic.predict(forecast[use]))):
-            how = {"method": "partition", "n_permutations": 0, "random_state": seed}
-            estimator = GroupingLossEstimator(**how).fit(data.X[use], data.y[use], y_proba=p)
+            options = {"method": "partition", "n_permutations": 0, "random_state": seed}
+            estimator = GroupingLossEstimator(**options).fit(
+                problem.X[use], problem.y[use], y_proba=p
+            )
             # The proper error, which has no bins to hide in, says the same.
-            proper = proper_calibration_error(data.y[use], p)
+            proper = proper_calibration_error(problem.y[use], p)
             estimates.append((estimator.grouping_loss_, estimator.calibration_error_, proper))
     before, after = np.array(before), np.array(after)
     assert abs(ttest_1samp(after[:, 0] - before[:, 0], 0).statistic) < 3
-    assert abs(after[:, 0].mean() - before[:, 0].mean()) < 0.15 * data.truth["grouping_brier"]
+    assert abs(after[:, 0].mean() - before[:, 0].mean()) < 0.15 * problem.truth["grouping_brier"]
     for column in (1, 2):
         assert before[:, column].mean() > 0.004
         assert after[:, column].mean() < 0.1 * before[:, column].mean()
@@ -226,7 +228,7 @@ def test_explained_brier_is_unbiased_given_the_regions():
 
     Regions are drawn too: with fixed sizes the mean of the level set would vary less.
     """
-    rng, found = np.random.default_rng(0), []
+    rng, estimates = np.random.default_rng(0), []
     p = np.array([0.2, 0.4, 0.5, 0.8])
     for _ in range(500):
         regions = rng.integers(0, 4, 60)
@@ -235,8 +237,8 @@ def test_explained_brier_is_unbiased_given_the_regions():
             method="partition", n_bins=1, n_permutations=0, random_state=0, labels=[0, 1]
         )
         estimator.fit(regions[:, None], y, y_proba=np.full(60, 0.5), regions=regions)
-        found.append((estimator.explained_, estimator.calibration_error_))
-    explained, calibration = np.array(found).T
+        estimates.append((estimator.explained_, estimator.calibration_error_))
+    explained, calibration = np.array(estimates).T
     assert abs(ttest_1samp(explained, np.var(p)).statistic) < 4
     assert abs(ttest_1samp(calibration, (p.mean() - 0.5) ** 2).statistic) < 4
 
@@ -257,13 +259,13 @@ def test_second_bound_gains_where_heterogeneity_is_smooth_in_many_features():
     """n = 5000, ten features: .70 of the truth, the partition bound .21 (standard errors .02)."""
     _, _, score, posterior = smooth_world(500_000, 99)
     truth = np.mean((score - posterior) ** 2)
-    found = {"partition": [], "risk": []}
+    bounds_by_method = {"partition": [], "risk": []}
     for seed in range(8):
         X, y, score, _ = smooth_world(5000, seed)
-        for method, bounds in found.items():
+        for method, bounds in bounds_by_method.items():
             estimator = GroupingLossEstimator(method=method, n_permutations=0, random_state=seed)
             bounds.append(estimator.fit(X, y, y_proba=score).grouping_loss_)
-    assert np.mean(found["risk"]) > 1.5 * np.mean(found["partition"])
-    assert np.mean(found["partition"]) > 0
-    for bounds in found.values():
+    assert np.mean(bounds_by_method["risk"]) > 1.5 * np.mean(bounds_by_method["partition"])
+    assert np.mean(bounds_by_method["partition"]) > 0
+    for bounds in bounds_by_method.values():
         assert ttest_1samp(bounds, truth).statistic < 2

@@ -91,9 +91,9 @@ def networks(tmp_path):
 
 
 def test_predictions_of_networks(networks):
-    found = list(study.network_records(networks))
-    assert [(network, name) for network, name, *_ in found] == [
+    records = list(study.network_records(networks))
+    assert [(network, name) for network, name, *_ in records] == [
         (network, name) for network in ("small", "smaller") for name in study.NUMBERS
     ]
-    for network, name, published, ours in found:
+    for network, name, published, ours in records:
         assert ours == pytest.approx(published, rel=0, abs=1e-9), (network, name)

@@ -10,12 +10,14 @@ study = load("refinement")
 @needs_studies
 def test_a_small_run(tmp_path, monkeypatch):
     path = study.logistic  # of thirteen penalties, of which five are enough
-    monkeypatch.setitem(study.FAMILIES, "logistic regression", lambda *one: path(*one)[::3])
+    monkeypatch.setitem(
+        study.FAMILIES, "logistic regression", lambda *arguments: path(*arguments)[::3]
+    )
     options = ["--families", "logistic regression", "--repetitions", "1", "--output", str(tmp_path)]
     study.main(["--sets", "iris", "wine", *options])
-    rows, table = (rows_of(tmp_path / f"refinement{one}.csv") for one in ("", "_gain"))
+    rows, table = (rows_of(tmp_path / f"refinement{suffix}.csv") for suffix in ("", "_gain"))
     after = {(row["data"], row["loss"], row["rule"]): float(row["average"]) for row in rows}
-    for row in (one for one in table if one["map"] == "average"):
+    for row in (line for line in table if line["map"] == "average"):
         both = [[after[d, row["loss"], r] for r in (row["rule"], "loss")] for d in ("iris", "wine")]
         gain = np.mean([100 * (1 - ours / theirs) for ours, theirs in both])
         assert float(row["gain in per cent"]) == pytest.approx(gain, abs=0.02)

@@ -17,16 +17,16 @@ from skcalib.smoothers import DirichletKernel, LevelSets, NearestNeighborsSmooth
 @pytest.fixture(scope="module")
 def p24():
     """20 data sets of n = 2000, K = 2, h = .01: estimates by loss and method, and the truth."""
-    found = {}
+    estimates = {}
     for seed in range(20):
-        data = make_tempered_simplex(2000, 2, random_state=seed)
+        world = make_tempered_simplex(2000, 2, random_state=seed)
         for loss in ("brier", "log"):
             for method in ("direct", "risk"):
                 error = proper_calibration_error(
-                    data.y, data.y_proba, loss=loss, smoother=DirichletKernel(0.01), method=method
+                    world.y, world.y_proba, loss=loss, smoother=DirichletKernel(0.01), method=method
                 )
-                found.setdefault((loss, method), []).append(error)
-    return {key: np.array(values) for key, values in found.items()}, data.truth
+                estimates.setdefault((loss, method), []).append(error)
+    return {key: np.array(values) for key, values in estimates.items()}, world.truth
 
 
 def test_mean_of_p24(p24):
@@ -61,8 +61,8 @@ def test_cross_is_unbiased_where_the_smoother_is():
     draws = {"direct": [], "risk": [], "cross": []}
     for _ in range(1000):
         y = (rng.random(100) < CURVE.repeat(20)).astype(int)
-        for method, found in draws.items():
-            found.append(proper_calibration_error(y, p, smoother=smoother, method=method))
+        for method, estimates in draws.items():
+            estimates.append(proper_calibration_error(y, p, smoother=smoother, method=method))
     assert abs(ttest_1samp(draws["cross"], truth).statistic) < 4
     assert ttest_1samp(draws["direct"], truth).statistic > 4
     assert ttest_1samp(draws["risk"], truth).statistic < -4
@@ -81,20 +81,20 @@ def test_risk_is_a_lower_bound_in_expectation(smoother):
     """For any smoother: the mean of 60 estimates, n = 300, is not above the truth."""
     estimates = []
     for seed in range(60):
-        data = make_tempered_simplex(300, 2, random_state=seed)
-        estimates.append(proper_calibration_error(data.y, data.y_proba, smoother=smoother))
-    assert ttest_1samp(estimates, data.truth["brier"]).statistic < 4
+        world = make_tempered_simplex(300, 2, random_state=seed)
+        estimates.append(proper_calibration_error(world.y, world.y_proba, smoother=smoother))
+    assert ttest_1samp(estimates, world.truth["brier"]).statistic < 4
 
 
 def test_sharpness_does_not_grow_through_a_layer():
     """P24 theorem 6.2: features explain at least what the score that is made of them explains."""
-    data = make_grouping_problem(2000, random_state=0)
+    problem = make_grouping_problem(2000, random_state=0)
     for smoother in (NearestNeighborsSmoother(60), DirichletKernel(0.005, refinement="loss")):
-        of_features = sharpness(data.y, data.X, transform="simplex", smoother=smoother)
-        of_scores = sharpness(data.y, data.y_proba, smoother=smoother)
-        of_decisions = sharpness(data.y, np.round(data.y_proba[:, 1]), smoother=LevelSets())
+        of_features = sharpness(problem.y, problem.X, transform="simplex", smoother=smoother)
+        of_scores = sharpness(problem.y, problem.y_proba, smoother=smoother)
+        of_decisions = sharpness(problem.y, np.round(problem.y_proba[:, 1]), smoother=LevelSets())
         assert of_features > of_scores > of_decisions > 0
-        expected = 0.25 - np.mean(data.posterior[:, 0] * data.posterior[:, 1])
+        expected = 0.25 - np.mean(problem.posterior[:, 0] * problem.posterior[:, 1])
         assert of_features == pytest.approx(expected, abs=0.01)
 
 
@@ -105,10 +105,10 @@ def test_the_bandwidth_makes_the_kernel_consistent():
     for n_samples in (200, 800, 3200):
         errors = []
         for seed in range(12):
-            data = make_tempered_simplex(n_samples, 2, random_state=seed)
+            world = make_tempered_simplex(n_samples, 2, random_state=seed)
             error = proper_calibration_error(
-                data.y, data.y_proba, smoother="kernel", method="direct"
+                world.y, world.y_proba, smoother="kernel", method="direct"
             )
-            errors.append(abs(error - data.truth["brier"]))
+            errors.append(abs(error - world.truth["brier"]))
         distance.append(np.mean(errors))
     assert distance[0] > distance[1] > distance[2]

@@ -14,8 +14,8 @@ DESIGN = Path(__file__).parents[2] / "doc" / "design.rst"
 
 
 def test_one_list_of_errors_and_no_circles():
-    found = structure.counted(run=False)
-    assert found["lists of errors by hand"] == found["import circles, with types"] == 0
+    counts = structure.counted(run=False)
+    assert counts["lists of errors by hand"] == counts["import circles, with types"] == 0
 
 
 def test_what_is_planted_is_counted():
@@ -32,12 +32,12 @@ class Display:
     def from_predictions(cls):
         pass
 '''
-    other = structure.ROOT / "displays" / "y.py"
-    trees = {module: ast.parse(source), other: ast.parse("from skcalib.displays import x")}
+    second_module = structure.ROOT / "displays" / "y.py"
+    trees = {module: ast.parse(source), second_module: ast.parse("from skcalib.displays import x")}
     assert structure.lists_of_errors(trees) == 1
     assert structure.lines_of_constructors(trees) == 3
     assert structure.n_circles(trees) == 1
-    trees[other] = ast.parse("def f(): pass")
+    trees[second_module] = ast.parse("def f(): pass")
     assert structure.n_circles(trees) == 0
 
 
@@ -50,7 +50,7 @@ def test_functions_that_the_design_names_exist():
     defined = {path.stem for path in paths}
     for path in paths:
         defined.update(re.findall(r"(?:def|class) (\w+)", path.read_text("utf-8")))
-    called = {one.rpartition(".")[2] for one in names} - {"debiased"}  # a parameter
+    called = {name.rpartition(".")[2] for name in names} - {"debiased"}  # a parameter
     assert len(called) > 30 and called <= defined, called - defined
 
 

@@ -30,9 +30,9 @@ def assert_true(judgements):
     A calibrated world has a false verdict in one of twenty, with up to three wrong claims.
     """
     told = "\n".join(["", *bench.details(judgements)])
-    assert sum(len(one.claims) for one in judgements) >= len(judgements), told
+    assert sum(len(judgement.claims) for judgement in judgements) >= len(judgements), told
     assert not bench.too_often_false(judgements), told
-    assert not any(claim.grave for one in judgements for claim in one.claims), told
+    assert not any(claim.grave for judgement in judgements for claim in judgement.claims), told
     assert not bench.too_often_missing(judgements), told
 
 
@@ -46,9 +46,9 @@ def test_bench_is_large_enough():
 @pytest.mark.parametrize("name", FAST)
 def test_no_wrong_claim(name):
     """Nor a forbidden word, which is a claim here, in the texts and on pages of two kinds."""
-    found = bench.run(name, 0, page=name.startswith(("too_high", "ten classes")))
-    assert not found.wrong, bench.details([found])
-    assert not found.missing, bench.details([found])
+    judgement = bench.run(name, 0, page=name.startswith(("too_high", "ten classes")))
+    assert not judgement.wrong, bench.details([judgement])
+    assert not judgement.missing, bench.details([judgement])
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_few_claims_of_all_scenarios_are_wrong(part):
     """A third of them each; the pages of one third, for the claims are those of the text."""
     judgements = bench.run_all(list(SCENARIOS)[part::3], [100], page=part == 0)
     assert_true(judgements)
-    assert max(n_words(one.found) for one in judgements) <= 110
+    assert max(n_words(judgement.record) for judgement in judgements) <= 110
     for name, (held, n) in bench.coverage(judgements).items():
         # 95 % of the data sets, up to three standard errors
         assert held >= 0.95 * n - 3 * np.sqrt(n * 0.95 * 0.05), (name, held, n)
@@ -66,16 +66,16 @@ def test_few_claims_of_all_scenarios_are_wrong(part):
 @pytest.mark.slow
 def test_directions_are_named():
     judgements = bench.run_all(list(built_in_directions()), [200])
-    named = sum(not one.missing for one in judgements)
+    named = sum(not judgement.missing for judgement in judgements)
     assert named >= 38, bench.details(judgements)
-    assert not any(claim.grave for one in judgements for claim in one.claims)
+    assert not any(claim.grave for judgement in judgements for claim in judgement.claims)
 
 
 @pytest.mark.slow
 def test_noise_features_are_hardly_named():
     names = [name for name in SCENARIOS if name.startswith("noise") and "rare" not in name]
     judgements = bench.run_all(names, range(300, 306))
-    named = sum(bool(one.found["named_groups"]) for one in judgements)
+    named = sum(bool(judgement.record["named_groups"]) for judgement in judgements)
     n = len(judgements)
     assert named <= 0.05 * n + 2 * np.sqrt(n * 0.05 * 0.95), f"{named} of {n}"
 
@@ -121,16 +121,16 @@ def honest(draw, truth):
 
 def judged(world, change, **shown):
     scenario, draw, truth = world
-    found = {**honest(draw, truth), **change}
-    return judge(scenario, 0, draw, found, shown, truth)
+    report = {**honest(draw, truth), **change}
+    return judge(scenario, 0, draw, report, shown, truth)
 
 
 def test_an_honest_report_passes(world):
-    found = judged(world, {})
-    assert found.wrong == [] and found.missing == []
-    assert all(found.covered.values()) and len(found.covered) == 3
+    judgement = judged(world, {})
+    assert judgement.wrong == [] and judgement.missing == []
+    assert all(judgement.covered.values()) and len(judgement.covered) == 3
     assert {"miscalibrated", "direction", "place", "group", "recommended"} == {
-        claim.kind for claim in found.claims
+        claim.kind for claim in judgement.claims
     }
 
 
@@ -199,8 +199,8 @@ LEFT = "Recalibration is not recommended: a gain of up to 3.1 % of the log loss 
 )  # fmt: skip
 def test_sentences_where_nothing_was_found(world, kinds, said, text):
     loss = {**honest(*world[1:])["log_loss"], "after": None}
-    found = NOTHING | {"verdict": said, "advice": said[-1], "log_loss": loss}
-    wrong = judged(world, found, details=text).wrong
+    change = NOTHING | {"verdict": said, "advice": said[-1], "log_loss": loss}
+    wrong = judged(world, change, details=text).wrong
     assert [claim.kind for claim in wrong if claim.kind != "contradiction"] == kinds
 
 
@@ -208,18 +208,18 @@ def test_a_gain_that_is_missed_is_held_to_that_of_the_truth(world):
     """The truth lowers the log loss by about 10 %."""
     for limit, holds in (("3.1 %", False), ("30 %", True)):
         said = f"a gain of up to {limit} of the log loss could be missed."
-        found = judged(world, {"verdict": [said], "advice": said})
-        assert found.covered["gain that could be missed"] == holds
+        judgement = judged(world, {"verdict": [said], "advice": said})
+        assert judgement.covered["gain that could be missed"] == holds
 
 
 def test_a_range_on_the_wrong_side_and_what_is_missing_are_found(world):
     places = honest(*world[1:])["places"]
     places[1]["mean_outcome"] = places[1]["mean_score"] + 0.1
     assert [claim.kind for claim in judged(world, {"places": places}).wrong] == ["place"]
-    found = {"direction": None, "miscalibrated": False, "named_groups": []}
-    found = judged(world, {**found, "typical_error": around(0.5, 0.1)})
-    assert set(found.missing) == {"too_high", "cause:z"}
-    assert not found.covered["typical error"]
+    change = {"direction": None, "miscalibrated": False, "named_groups": []}
+    judgement = judged(world, {**change, "typical_error": around(0.5, 0.1)})
+    assert set(judgement.missing) == {"too_high", "cause:z"}
+    assert not judgement.covered["typical error"]
 
 
 def test_gravely_wrong_is_the_other_sign_of_a_clear_shift_or_slope():

@@ -39,8 +39,8 @@ def draw(seed, n, slopes, *, shift=0.0, clustered=False, correlation=0.3):
     noise, groups = rng.normal(size=2 * n), None
     if clustered:
         sizes = rng.geometric(1 / 8, 2 * n).clip(max=40)  # 1 to 40 samples, 8 on average
-        own = [np.repeat(np.arange(2 * n), sizes)[:n] for _ in range(2)]
-        groups = np.concatenate([own[0], own[1] + 2 * n])
+        clusters = [np.repeat(np.arange(2 * n), sizes)[:n] for _ in range(2)]
+        groups = np.concatenate([clusters[0], clusters[1] + 2 * n])
         common = rng.normal(size=4 * n)[groups]
         noise = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * noise
     return norm.cdf(noise) < chance, p, by, groups
@@ -48,16 +48,19 @@ def draw(seed, n, slopes, *, shift=0.0, clustered=False, correlation=0.3):
 
 def pvalues(y, p, by, groups):
     """Of the test of equal curves, and of the quantities of the comparison."""
-    found = {"curves": calibration_curve_equality_test(y, p, by, groups=groups).pvalue}
+    by_quantity = {"curves": calibration_curve_equality_test(y, p, by, groups=groups).pvalue}
     comparison = compare_windows(y, p, by, groups=groups)
     for name in ("slope", "calibration_error", "observed_minus_expected", "brier"):
-        found[name] = getattr(comparison, name).pvalue
-    return found
+        by_quantity[name] = getattr(comparison, name).pvalue
+    return by_quantity
 
 
 def shares(seeds, **world):
-    found = [pvalues(*draw(seed, **world)) for seed in seeds]
-    return {name: np.mean([one[name] <= LEVEL for one in found]) for name in found[0]}
+    by_seed = [pvalues(*draw(seed, **world)) for seed in seeds]
+    return {
+        name: np.mean([by_quantity[name] <= LEVEL for by_quantity in by_seed])
+        for name in by_seed[0]
+    }
 
 
 @pytest.mark.slow
@@ -65,16 +68,17 @@ def shares(seeds, **world):
 @pytest.mark.parametrize("n", REPEATS)
 def test_level(n, clustered):
     """At most .05 plus four standard errors of equal curves, calibrated or not."""
-    kept = []
+    of_curves = []
     for slope in CURVES.values():
-        found = shares(range(REPEATS[n]), n=n, slopes=[slope, slope], clustered=clustered)
+        rejected = shares(range(REPEATS[n]), n=n, slopes=[slope, slope], clustered=clustered)
         if slope != 1:  # other forecasts: these two differ although the curves are equal
-            del found["observed_minus_expected"]
-        kept.append(found)
+            del rejected["observed_minus_expected"]
+        of_curves.append(rejected)
     error = np.sqrt(LEVEL * (1 - LEVEL) / REPEATS[n])
-    assert max(max(found.values()) for found in kept) <= LEVEL + 4 * error, kept
-    for name in kept[1]:
-        both = np.mean([found[name] for found in kept])
+    largest = max(max(rejected.values()) for rejected in of_curves)
+    assert largest <= LEVEL + 4 * error, of_curves
+    for name in of_curves[1]:
+        both = np.mean([rejected[name] for rejected in of_curves])
         assert both <= LEVEL + 4 * error / np.sqrt(2), (name, both)
 
 
@@ -84,6 +88,6 @@ def test_level(n, clustered):
 )
 def test_power_against_a_shift(clustered, least):
     """By .7 in the log odds, 500 samples; measured .98 and .80 for the curves."""
-    found = shares(range(40), n=500, slopes=[1, 1], shift=-0.7, clustered=clustered)
-    assert found["curves"] > least, found
-    assert found["observed_minus_expected"] > least - 0.1, found
+    rejected = shares(range(40), n=500, slopes=[1, 1], shift=-0.7, clustered=clustered)
+    assert rejected["curves"] > least, rejected
+    assert rejected["observed_minus_expected"] > least - 0.1, rejected

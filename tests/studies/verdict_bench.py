@@ -90,9 +90,9 @@ def run(name, seed, page=False):
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         report = report_of(name, draw)
-        found, shown = report.to_dict(), texts_of(report, page)
-    shown |= {f"warning {k}": str(one.message) for k, one in enumerate(warned)}
-    return judge(EVERY[name], seed, draw, found, shown, truth_of(name))
+        record, shown = report.to_dict(), texts_of(report, page)
+    shown |= {f"warning {k}": str(warning.message) for k, warning in enumerate(warned)}
+    return judge(EVERY[name], seed, draw, record, shown, truth_of(name))
 
 
 def run_all(names, seeds, page=False):
@@ -102,17 +102,17 @@ def run_all(names, seeds, page=False):
 
 def wrong_rate(judgements):
     """Wrong claims, and claims; a verdict without any counts as one: that nothing was found."""
-    wrong = sum(len(one.wrong) for one in judgements)
-    return wrong, sum(max(1, len(one.claims)) for one in judgements)
+    wrong = sum(len(judgement.wrong) for judgement in judgements)
+    return wrong, sum(max(1, len(judgement.claims)) for judgement in judgements)
 
 
-def accused(one):
+def accused(judgement):
     """Whether a verdict has a wrong claim about the forecasts, its groups or its advice.
 
     Sentences that are not as they must be, or numbers outside their range, accuse nobody.
     """
     kinds = ("miscalibrated", "direction", "place", "group", "recommended", "suspicion")
-    return any(claim.kind in kinds for claim in one.wrong)
+    return any(claim.kind in kinds for claim in judgement.wrong)
 
 
 def _beyond_chance(counts, level):
@@ -130,8 +130,8 @@ def too_often_false(judgements, level=1e-3):
     At most `MOST_WRONG` of all claims; in each scenario, at most `MOST_FALSE_VERDICTS` of the
     verdicts may have one, and at most so many of all verdicts.
     """
-    false = Counter(one.scenario for one in judgements if accused(one))
-    verdicts = Counter(one.scenario for one in judgements)
+    false = Counter(judgement.scenario for judgement in judgements if accused(judgement))
+    verdicts = Counter(judgement.scenario for judgement in judgements)
     counts = {name: (false[name], n, MOST_FALSE_VERDICTS) for name, n in verdicts.items()}
     counts["all claims"] = *wrong_rate(judgements), MOST_WRONG
     counts["all verdicts"] = false.total(), verdicts.total(), MOST_FALSE_VERDICTS
@@ -141,14 +141,14 @@ def too_often_false(judgements, level=1e-3):
 def too_often_missing(judgements, level=1e-3):
     """Claims that were made less often than they must, beyond chance, and all of them together."""
     made = {}
-    for one in judgements:
-        for key, kept in one.kept.items():
-            made.setdefault((one.scenario, key), []).append(kept)
+    for judgement in judgements:
+        for key, answers in judgement.made.items():
+            made.setdefault((judgement.scenario, key), []).append(answers)
     counts = {
-        f"{name}: {key} missing": (kept.count(False), len(kept), 1 - EVERY[name].must[key])
-        for (name, key), kept in made.items()
+        f"{name}: {key} missing": (answers.count(False), len(answers), 1 - EVERY[name].must[key])
+        for (name, key), answers in made.items()
     }
-    missed, total = (sum(one[k] for one in counts.values()) for k in (0, 1))
+    missed, total = (sum(count[k] for count in counts.values()) for k in (0, 1))
     expected = sum(n * share for _, n, share in counts.values())
     counts["all claims missing"] = missed, total, expected / max(total, 1)
     return _beyond_chance(counts, level)
@@ -157,8 +157,8 @@ def too_often_missing(judgements, level=1e-3):
 def coverage(judgements):
     """{interval: (data sets whose truth it holds, data sets)}."""
     held = {}
-    for one in judgements:
-        for name, holds in one.covered.items():
+    for judgement in judgements:
+        for name, holds in judgement.covered.items():
             held.setdefault(name, []).append(holds)
     return {name: (sum(values), len(values)) for name, values in held.items()}
 
@@ -166,17 +166,16 @@ def coverage(judgements):
 def details(judgements):
     """Each wrong and each missing claim with its scenario and seed."""
     lines = []
-    for one in judgements:
-        where, found = f"[{one.scenario}, seed {one.seed}]", one.found
-        for claim in one.wrong:
+    for judgement in judgements:
+        where, record = f"[{judgement.scenario}, seed {judgement.seed}]", judgement.record
+        for claim in judgement.wrong:
             kind = "GRAVELY WRONG" if claim.grave else "wrong"
             lines.append(f"{where} {kind} {claim.kind}: {claim.said}")
-        for key in one.missing:
-            made = f"direction {found['direction']}, recommended {found['recommended']}"
-            lines.append(f"{where} missing {key}: {made}, {found['headline']}")
-        for name in (name for name, holds in one.covered.items() if not holds):
-            truth = (
-                f"typical error {found['typical_error']}, truth {truth_of(one.scenario).rms:.4f}"
-            )
-            lines.append(f"{where} not covered: {name}, {truth}")
+        for key in judgement.missing:
+            made = f"direction {record['direction']}, recommended {record['recommended']}"
+            lines.append(f"{where} missing {key}: {made}, {record['headline']}")
+        for name in (name for name, holds in judgement.covered.items() if not holds):
+            truth = truth_of(judgement.scenario).rms
+            error = f"typical error {record['typical_error']}, truth {truth:.4f}"
+            lines.append(f"{where} not covered: {name}, {error}")
     return lines

@@ -46,9 +46,9 @@ class Judgement:
     scenario: str
     seed: int
     claims: tuple
-    kept: dict  # claim of `must` -> whether it was made
+    made: dict  # claim of `must` -> whether it was made
     covered: dict  # name of an interval -> whether it holds the truth
-    found: dict
+    record: dict  # of the report, as `to_dict` gives it
 
     @property
     def wrong(self):
@@ -58,58 +58,58 @@ class Judgement:
     @property
     def missing(self):
         """The claims that were not made."""
-        return [name for name, made in self.kept.items() if not made]
+        return [name for name, is_made in self.made.items() if not is_made]
 
 
-def judge(scenario, seed, draw, found, shown, truth):
-    """The claims of a report: `found` is its dictionary, `shown` its texts by name."""
-    claims = [*_numbers(draw, found), *_texts(found, shown), *_suspicions(scenario, found)]
-    claims += _sentences(found, truth)
+def judge(scenario, seed, draw, record, shown, truth):
+    """The claims of a report: `record` is its dictionary, `shown` its texts by name."""
+    claims = [*_numbers(draw, record), *_texts(record, shown), *_suspicions(scenario, record)]
+    claims += _sentences(record, truth)
     covered = {}
     if truth is not None:
-        claims += [*_direction(found, truth), *_places(draw, found), *_groups(found, truth)]
-        claims += _recommended(draw, found, truth)
-        covered = _coverage(draw, found, truth)
-    kept = {key: bool(_is_made(key, found)) for key in scenario.must}
-    return Judgement(scenario.name, seed, tuple(claims), kept, covered, found)
+        claims += [*_direction(record, truth), *_places(draw, record), *_groups(record, truth)]
+        claims += _recommended(draw, record, truth)
+        covered = _coverage(draw, record, truth)
+    made = {key: bool(_is_made(key, record)) for key in scenario.must}
+    return Judgement(scenario.name, seed, tuple(claims), made, covered, record)
 
 
-def _is_made(key, found):
+def _is_made(key, record):
     """Whether a claim of `must` is made."""
-    kind, _, what = key.partition(":")
+    kind, _, word = key.partition(":")
     if kind == "none":
-        return not found["miscalibrated"] and found["direction"] is None
+        return not record["miscalibrated"] and record["direction"] is None
     if kind == "suspicion":
-        return what in found["suspicion_kinds"]
+        return word in record["suspicion_kinds"]
     if kind == "cause":
-        rules = [group["rule"] for group in found["named_groups"][:1]]
-        return any(re.search(rf"\b(?:{what})\b", rule) for rule in rules)
+        rules = [group["rule"] for group in record["named_groups"][:1]]
+        return any(re.search(rf"\b(?:{word})\b", rule) for rule in rules)
     if kind == "event":
-        return found["event"] is not None and str(found["event"]) == what
+        return record["event"] is not None and str(record["event"]) == word
     return {
-        "miscalibrated": found["miscalibrated"],
-        "recommended": found["recommended"] is not None,
-        "leave": found["recommended"] is None,
-        "no group": not found["named_groups"],
-    }.get(kind, found["direction"] == kind)
+        "miscalibrated": record["miscalibrated"],
+        "recommended": record["recommended"] is not None,
+        "leave": record["recommended"] is None,
+        "no group": not record["named_groups"],
+    }.get(kind, record["direction"] == kind)
 
 
-def _direction(found, truth):
-    if found["miscalibrated"]:
-        yield Claim("miscalibrated", truth.calibrated, found["headline"])
-    direction = found["direction"]
+def _direction(record, truth):
+    if record["miscalibrated"]:
+        yield Claim("miscalibrated", truth.calibrated, record["headline"])
+    direction = record["direction"]
     if direction is not None:
         grave = truth.is_gravely_false(direction)
-        said = f"{direction}: {found['headline']}"
+        said = f"{direction}: {record['headline']}"
         yield Claim("direction", grave or truth.is_false(direction), said, grave)
 
 
-def _places(draw, found):
+def _places(draw, record):
     """Ranges and classes that are said to be off, on the side where they are."""
     pair = Truth(draw).pair
     labels = draw.options.get("labels")
     names = [str(name) for name in (np.unique(draw.y) if labels is None else labels)]
-    for place in found["places"]:
+    for place in record["places"]:
         if not place["detected"]:
             continue
         rows, (score, truth) = np.arange(len(draw.y)), pair
@@ -124,30 +124,32 @@ def _places(draw, found):
         claimed = np.sign(place["mean_score"] - place["mean_outcome"])
         said = f"{place['label']}: {place['mean_score']:.4f}, {place['mean_outcome']:.4f} observed"
         yield Claim("place", gap * claimed < NIL / 10, f"{said}; true gap {gap:+.5f}")
-    labels = [place["label"] for place in found["places"] if place["kind"] == "scores"]
+    labels = [place["label"] for place in record["places"] if place["kind"] == "scores"]
     if len(set(labels)) < len(labels):
         yield Claim("number", True, f"two ranges have the same label: {labels}")
 
 
-def _groups(found, truth):
+def _groups(record, truth):
     """Groups that differ at equal scores, on the side where they do."""
-    for one in found["named_groups"]:
-        claimed = np.sign(one["observed"] - one["expected"])
-        mean, error = truth.difference_of(one["rule"])
+    for group in record["named_groups"]:
+        claimed = np.sign(group["observed"] - group["expected"])
+        mean, error = truth.difference_of(group["rule"])
         wrong = claimed * mean <= max(4 * error, 10 * NIL)
-        said = f"{one['rule']}: observed {one['observed']:.3f}, expected {one['expected']:.3f}"
+        said = (
+            f"{group['rule']}: observed {group['observed']:.3f}, expected {group['expected']:.3f}"
+        )
         yield Claim("group", wrong, f"{said}; true difference {mean:+.4f}")
 
 
-def _recommended(draw, found, truth):
+def _recommended(draw, record, truth):
     """The map, fitted to these samples, on a large sample of the world."""
-    name = found["recommended"]
+    name = record["recommended"]
     if name is None:
         return
     world, tried = truth.draw, [*default_candidates(draw.n_classes), StackedRecalibrator()]
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of data that a map separates
-        fitted = {type(one).__name__: one for one in tried}[name]
+        fitted = {type(recalibrator).__name__: recalibrator for recalibrator in tried}[name]
         fitted.fit(draw.matrix, draw.code, sample_weight=draw.weight)
         after = np.asarray(fitted.predict_proba(world.matrix))
     posterior = columns(world.truth)
@@ -177,24 +179,24 @@ def _brier(forecast, posterior):
     return (forecast**2 - 2 * forecast * posterior + posterior).sum(axis=1)
 
 
-def _suspicions(scenario, found):
+def _suspicions(scenario, record):
     required = {key.partition(":")[2] for key in scenario.must if key.startswith("suspicion:")}
-    for kind in found["suspicion_kinds"]:
+    for kind in record["suspicion_kinds"]:
         yield Claim("suspicion", kind not in required | scenario.may, f"suspicion {kind}")
-    if len(found["suspicions"]) != len(found["suspicion_kinds"]):
-        yield Claim("suspicion", True, f"{len(found['suspicions'])} sentences of suspicions")
+    if len(record["suspicions"]) != len(record["suspicion_kinds"]):
+        yield Claim("suspicion", True, f"{len(record['suspicions'])} sentences of suspicions")
 
 
-def _numbers(draw, found):
+def _numbers(draw, record):
     """Numbers of the dictionary that are wrong of the data, or outside their range."""
     rate, ratio, error = (
-        found[key] for key in ("observed_rate", "observed_expected_ratio", "typical_error")
+        record[key] for key in ("observed_rate", "observed_expected_ratio", "typical_error")
     )
     score, outcome = _score_and_outcome(draw)
     expected, observed = draw.share @ score, draw.share @ outcome
     checks = {
-        f"mean_predicted is {found['mean_predicted']}, not {expected}": _equal(
-            found["mean_predicted"], expected
+        f"mean_predicted is {record['mean_predicted']}, not {expected}": _equal(
+            record["mean_predicted"], expected
         ),
         f"the observed rate is {rate['estimate']}, not {observed}": _equal(
             rate["estimate"], observed
@@ -205,14 +207,14 @@ def _numbers(draw, found):
         f"the typical error is outside its range: {error}": (
             0 <= (error["low"] or 0) <= (error["estimate"] or 0) <= error["high"] <= 1
         ),
-        f"the verdict has {texts.n_words(found)} words": texts.n_words(found) <= texts.MOST_WORDS,
+        f"the verdict has {texts.n_words(record)} words": texts.n_words(record) <= texts.MOST_WORDS,
     }
     if ratio["estimate"] is not None:
         held = 0 <= ratio["low"] <= ratio["estimate"] <= ratio["high"]
         checks[f"the ratio is outside its range: {ratio}"] = held
-    if draw.n_classes == 2 and found["event"] is None:
+    if draw.n_classes == 2 and record["event"] is None:
         checks["two classes, and no event"] = False
-    before = found["log_loss"]["before"]
+    before = record["log_loss"]["before"]
     with np.errstate(divide="ignore"):
         loss = draw.share @ -np.log(draw.matrix[np.arange(len(draw.y)), draw.code])
     checks[f"the log loss is {before}, not {loss}"] = _equal(before, loss) or (
@@ -234,22 +236,22 @@ def _equal(value, wanted):
     return bool(np.isclose(value, wanted, rtol=1e-6, atol=1e-9))
 
 
-def _texts(found, shown):
-    for what, text in shown.items():
-        if what.startswith("warning"):
+def _texts(record, shown):
+    for text_name, text in shown.items():
+        if text_name.startswith("warning"):
             yield Claim("warning", True, text)
         for words in [*texts.forbidden_words(text), *texts.words_around(texts.NEVER, text)]:
-            yield Claim("words", True, f"{what}: {words}")
-        if what != "page":  # a page has no lines
+            yield Claim("words", True, f"{text_name}: {words}")
+        if text_name != "page":  # a page has no lines
             for line in texts.impossible_numbers(text):
-                yield Claim("number", True, f"{what}: {line}")
-    for pair in texts.contradictions(found, shown.get("first screen", "")):
+                yield Claim("number", True, f"{text_name}: {line}")
+    for pair in texts.contradictions(record, shown.get("first screen", "")):
         yield Claim("contradiction", True, pair)
 
 
-def _verdict(found):
-    sentences = [said for said in found["verdict"] if said != found["headline"]]
-    return re.sub(r"\s+", " ", " ".join([found["headline"], *sentences]))
+def _verdict(record):
+    sentences = [said for said in record["verdict"] if said != record["headline"]]
+    return re.sub(r"\s+", " ", " ".join([record["headline"], *sentences]))
 
 
 def _rounding(text, unit=100.0):
@@ -262,32 +264,32 @@ def _same(text, value):
     return abs(value_of(text) / 100 - value) <= _rounding(text)
 
 
-def _sentences(found, truth):
+def _sentences(record, truth):
     """Sentences whose words are fixed: whether they stand where they must, and their numbers."""
-    said = _verdict(found)
+    said = _verdict(record)
     for name, (needed, pattern, holds) in STATED.items():
         stated = [match.groups() for match in pattern.finditer(said)]
-        if not stated and needed(found, said):
+        if not stated and needed(record, said):
             yield Claim("sentence", True, f"not said: {name}: {said}")
         for groups in stated:
-            if not holds(found, groups):
+            if not holds(record, groups):
                 yield Claim("number", True, f"{name}: {groups}: {said}")
-    for more in _MORE_SO.finditer(said):
-        if found["direction"] not in ("too_high", "too_low"):
-            yield Claim("sentence", True, f"more so, of {found['direction']}: {said}")
+    for clause in _MORE_SO.finditer(said):
+        if record["direction"] not in ("too_high", "too_low"):
+            yield Claim("sentence", True, f"more so, of {record['direction']}: {said}")
         elif truth is not None:
-            yield Claim("direction", not truth.grows(more[1]), more[0])
+            yield Claim("direction", not truth.grows(clause[1]), clause[0])
 
 
-def _nothing_found(found, said):
-    return not (found["miscalibrated"] or found["suspicions"] or "even large errors" in said)
+def _nothing_found(record, said):
+    return not (record["miscalibrated"] or record["suspicions"] or "even large errors" in said)
 
 
-def _no_group_found(found, said):
+def _no_group_found(record, said):
     return "No group was found that differs" in said and "too few to find one of 10 %" not in said
 
 
-def _not_recommended(found, said):
+def _not_recommended(record, said):
     return "Recalibration is not recommended" in said and "even a large gain" not in said
 
 
@@ -296,56 +298,56 @@ STATED = {
     "errors of up to X points could be missed": (
         _nothing_found,
         _MISSED_ERROR,
-        lambda found, groups: _same(groups[0], found["typical_error"]["high"]),
+        lambda record, groups: _same(groups[0], record["typical_error"]["high"]),
     ),
     "a group of 10 % would have to differ by about x points": (
         _no_group_found,
         _MISSED_GROUP,
-        lambda found, groups: 0 < value_of(groups[0]) <= 100,
+        lambda record, groups: 0 < value_of(groups[0]) <= 100,
     ),
     "a gain of up to X % of the log loss could be missed": (
         _not_recommended,
         _MISSED_GAIN,
-        lambda found, groups: 0 < value_of(groups[0]) <= (100 if groups[1] else np.inf),
+        lambda record, groups: 0 < value_of(groups[0]) <= (100 if groups[1] else np.inf),
     ),
     "mean a %, observed b %": (
-        lambda found, said: found["direction"] in ("too_high", "too_low"),
+        lambda record, said: record["direction"] in ("too_high", "too_low"),
         _MEANS,
-        lambda found, groups: (
-            _same(groups[0], found["mean_predicted"])
-            and _same(groups[1], found["observed_rate"]["estimate"])
+        lambda record, groups: (
+            _same(groups[0], record["mean_predicted"])
+            and _same(groups[1], record["observed_rate"]["estimate"])
         ),
     ),
 }
 
 
-def _coverage(draw, found, truth):
+def _coverage(draw, record, truth):
     """Which intervals hold the truth of the world."""
     p = truth.pair[1]
     rate = float(truth.draw.share @ p)
     here = Truth(draw).pair[1]
-    expected = found["mean_predicted"]
-    ratio, error = found["observed_expected_ratio"], found["typical_error"]
-    held = {"observed rate": _holds(found["observed_rate"], rate)}
+    expected = record["mean_predicted"]
+    ratio, error = record["observed_expected_ratio"], record["typical_error"]
+    held = {"observed rate": _holds(record["observed_rate"], rate)}
     if ratio["estimate"] is not None:
         held["observed over expected"] = _holds(ratio, float(draw.share @ here) / expected)
-    if not found["suspicions"]:
+    if not record["suspicions"]:
         low = error["low"] or 0.0
         held["typical error"] = bool(low - 1e-9 <= truth.rms <= error["high"] + 1e-9)
-    missed = _MISSED_GAIN.search(_verdict(found))
+    missed = _MISSED_GAIN.search(_verdict(record))
     if missed:
-        held["gain that could be missed"] = _gain_is_within(missed, found, truth)
+        held["gain that could be missed"] = _gain_is_within(missed, record, truth)
     return held
 
 
-def _gain_is_within(missed, found, truth):
+def _gain_is_within(missed, record, truth):
     """Whether no map, not even the truth, gains more of the log loss than could be missed."""
     world = truth.draw
     posterior = columns(world.truth)
     gain = world.share @ (_log_loss(world.matrix, posterior) - _log_loss(posterior, posterior))
     stated, before = value_of(missed[1]), 1.0
     if missed[2]:  # a share of the loss
-        stated, before = stated / 100, found["log_loss"]["before"]
+        stated, before = stated / 100, record["log_loss"]["before"]
     return bool(gain <= (stated + _rounding(missed[1], 100 if missed[2] else 1)) * before)
 
 

@@ -39,26 +39,26 @@ def cause(kind, rng, n):
 @world
 def grouped(n, rng, kind, rate=0.4, **bends):
     """Two classes, calibrated or not; `kind` is the cause of the differences between groups."""
-    found = bent(rate, spread=1.0, **bends)(n, rng)
+    sample = bent(rate, spread=1.0, **bends)(n, rng)
     named, effect = cause(kind, rng, n)
-    posterior = found.truth + REACH * 4 * found.truth * (1 - found.truth) * effect
-    X = frame(found.score, rng, **named)
-    return binary(found.score, found.truth, rng, posterior, X=X)
+    posterior = sample.truth + REACH * 4 * sample.truth * (1 - sample.truth) * effect
+    X = frame(sample.score, rng, **named)
+    return binary(sample.score, sample.truth, rng, posterior, X=X)
 
 
 @world
 def grouped_classes(n, rng, kind, n_classes=10):
     """Ten classes, whose predicted class is right more or less often than its score says."""
-    found = simplex(n_classes)(n, rng)
+    sample = simplex(n_classes)(n, rng)
     named, effect = cause(kind, rng, n)
-    rows, top = np.arange(n), found.score.argmax(axis=1)
-    right = found.truth[rows, top]
+    rows, top = np.arange(n), sample.score.argmax(axis=1)
+    right = sample.truth[rows, top]
     moved = right + REACH * 4 * right * (1 - right) * effect
-    posterior = found.truth * ((1 - moved) / (1 - right))[:, None]
+    posterior = sample.truth * ((1 - moved) / (1 - right))[:, None]
     posterior[rows, top] = moved
     code = draw_codes(posterior, rng)
     X = frame(right, rng, **named)
-    return replace(found, y=code, code=code, posterior=posterior, X=X)
+    return replace(sample, y=code, code=code, posterior=posterior, X=X)
 
 
 @world
@@ -69,9 +69,9 @@ def noise_only(n, rng, rate=0.4, n_features=6, **bends):
 
 def many_categories(n, rng):
     """A coin-tossed category of forty values, and forecasts that are too high."""
-    found = bent(0.3, shift=-0.7)(n, rng)
+    sample = bent(0.3, shift=-0.7)(n, rng)
     place = np.array([f"town {k}" for k in rng.integers(40, size=n)])
-    return replace(found, X=pd.DataFrame({"place": place, "noise": rng.standard_normal(n)}))
+    return replace(sample, X=pd.DataFrame({"place": place, "noise": rng.standard_normal(n)}))
 
 
 def overlooked_rare(n, rng):

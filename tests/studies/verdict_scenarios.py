@@ -165,8 +165,8 @@ REPRODUCTIONS = [
     ("very rare event", bent(0.004, shift=-0.9, spread=1.6), 20_000,
      usually("too_high") | always("event:1")),
     ("pos_label, first in order", *CHURN),
-    *((f"file with the column {one}", *CHURN, one)
-      for one in ("p_churn", "churn", "proba_churn", "PROB_Churn")),
+    *((f"file with the column {column}", *CHURN, column)
+      for column in ("p_churn", "churn", "proba_churn", "PROB_Churn")),
     ("frame with the column p_churn", *CHURN, "frame:p_churn"),
 ]  # fmt: skip
 REPEATED = always("suspicion:repeated_rows", "none", "leave")

@@ -191,8 +191,8 @@ def _logistic(design, offset, target, share):
         return (design.T * (share * p * (1 - p))) @ design + 1e-9 * np.eye(len(theta))
 
     start, options = np.zeros(design.shape[1]), {"gtol": 1e-12}
-    found = minimize(loss, start, jac=True, hess=hessian, method="trust-exact", options=options)
-    return found.x, np.sqrt(np.diag(np.linalg.inv(hessian(found.x))) / len(offset))
+    optimum = minimize(loss, start, jac=True, hess=hessian, method="trust-exact", options=options)
+    return optimum.x, np.sqrt(np.diag(np.linalg.inv(hessian(optimum.x))) / len(offset))
 
 
 def rows_of_place(draw, place):

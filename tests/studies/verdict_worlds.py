@@ -78,7 +78,7 @@ def columns(score):
 
 def world(draw):
     """A function of (n, rng, ...) as one of the rest that makes a function of (n, rng)."""
-    return lambda *given, **named: lambda n, rng: draw(n, rng, *given, **named)
+    return lambda *parameters, **named: lambda n, rng: draw(n, rng, *parameters, **named)
 
 
 def draw_codes(posterior, rng):
@@ -107,10 +107,10 @@ def bent(rate, *, shift=0.0, slope=1.0, wave=0.0, spread=1.3):
     return draw
 
 
-def binary(score, truth, rng, posterior=None, **rest):
+def binary(score, truth, rng, posterior=None, **fields):
     """Labels 0 and 1, drawn from the posterior."""
     code = draw_codes(truth if posterior is None else posterior, rng)
-    return Draw(code, score, score, code, truth, posterior, **rest)
+    return Draw(code, score, score, code, truth, posterior, **fields)
 
 
 @world
@@ -124,34 +124,34 @@ def rare(n, rng, rate, shape=0.5):
 @world
 def two_names(n, rng, draw, names, event):
     """The labels are names, the forecast one-dimensional and of one of them."""
-    found = draw(n, rng)
-    other = next(name for name in names if name != event)
-    y = np.where(found.code == 1, event, other)
+    sample = draw(n, rng)
+    second_name = next(name for name in names if name != event)
+    y = np.where(sample.code == 1, event, second_name)
     options = {"pos_label": event, "labels": None}
-    return replace(found, y=y, options=options)
+    return replace(sample, y=y, options=options)
 
 
 @world
 def two_columns(n, rng, draw):
     """The same as one column per class."""
-    found = draw(n, rng)
-    return replace(found, p=found.matrix)
+    sample = draw(n, rng)
+    return replace(sample, p=sample.matrix)
 
 
 @world
 def mistaken(n, rng, draw):
     """The probability of the other class is given."""
-    found = draw(n, rng)
-    score = 1 - found.score
-    p = columns(score) if found.p.ndim == 2 else score
-    return replace(found, p=p, score=score)
+    sample = draw(n, rng)
+    score = 1 - sample.score
+    p = columns(score) if sample.p.ndim == 2 else score
+    return replace(sample, p=p, score=score)
 
 
 def percentages_twice(n, rng):
     """Probabilities that were divided by 100."""
-    found = bent(0.4)(n, rng)
-    score = found.score / 100
-    return replace(found, p=score, score=score)
+    sample = bent(0.4)(n, rng)
+    score = sample.score / 100
+    return replace(sample, p=score, score=score)
 
 
 @world
@@ -193,48 +193,48 @@ def fixed(n, rng, y, p):
 
 def certain_misses(n, rng):
     """Calibrated but for one forecast in a hundred of exactly zero, half of them events."""
-    found = bent(0.3)(n, rng)
+    sample = bent(0.3)(n, rng)
     zero = rng.random(n) < 0.01
-    score = np.where(zero, 0.0, found.score)
-    truth = np.where(zero, 0.5, found.truth)
+    score = np.where(zero, 0.0, sample.score)
+    truth = np.where(zero, 0.5, sample.truth)
     return binary(score, truth, rng)
 
 
 def far_outliers(n, rng):
     """Forecasts near zero that are too extreme cost a log loss, hardly a Brier score."""
-    found = bent(0.3)(n, rng)
+    sample = bent(0.3)(n, rng)
     rare = rng.random(n) < 0.01
-    score = np.where(rare, 1e-5 * (1 + rng.random(n)), found.score)
-    truth = np.where(rare, 0.02, found.truth)
+    score = np.where(rare, 1e-5 * (1 + rng.random(n)), sample.score)
+    truth = np.where(rare, 0.02, sample.truth)
     return binary(score, truth, rng)
 
 
 def weights_at_random(n, rng):
     """Calibrated, with weights that have nothing to do with it."""
-    found = bent(0.3)(n, rng)
-    return replace(found, weight=rng.choice([0.5, 1.0, 4.0], n))
+    sample = bent(0.3)(n, rng)
+    return replace(sample, weight=rng.choice([0.5, 1.0, 4.0], n))
 
 
 def weights_that_matter(n, rng):
     """Calibrated without weights; by them, forecasts are too low."""
-    found = bent(0.4)(n, rng)
+    sample = bent(0.4)(n, rng)
     heavy = rng.random(n) < 0.5
-    reach = 0.6 * found.score * (1 - found.score)
-    posterior = found.score + np.where(heavy, reach, -reach)
+    reach = 0.6 * sample.score * (1 - sample.score)
+    posterior = sample.score + np.where(heavy, reach, -reach)
     weight = np.where(heavy, 4.0, 1.0)
     code = draw_codes(posterior, rng)
-    truth = found.score + 0.6 * reach  # 4/5 of the one, 1/5 of the other
-    return Draw(code, found.p, found.score, code, truth, weight=weight)
+    truth = sample.score + 0.6 * reach  # 4/5 of the one, 1/5 of the other
+    return Draw(code, sample.p, sample.score, code, truth, weight=weight)
 
 
 def network_confidence(n, rng):
     """Largest probability of ten classes against being right, as a problem of two classes."""
-    found = simplex(10, slope=0.55)(n, rng)
-    top = found.score.argmax(axis=1)
+    sample = simplex(10, slope=0.55)(n, rng)
+    top = sample.score.argmax(axis=1)
     rows = np.arange(n)
-    right = (found.code == top).astype(int)
-    score = found.score[rows, top]
-    return Draw(right, score, score, right, found.truth[rows, top], exact=False)
+    right = (sample.code == top).astype(int)
+    score = sample.score[rows, top]
+    return Draw(right, score, score, right, sample.truth[rows, top], exact=False)
 
 
 # Several classes
@@ -251,19 +251,19 @@ def simplex(n, rng, n_classes, *, slope=1.0, biases=0.0, spread=2.0, tilt=0.0):
     return several(score, truth, rng)
 
 
-def several(score, truth, rng, posterior=None, **rest):
+def several(score, truth, rng, posterior=None, **fields):
     """Labels 0, ..., K - 1, drawn from the posterior."""
     code = draw_codes(truth if posterior is None else posterior, rng)
     options = {"labels": np.arange(score.shape[1])}
-    return Draw(code, score, score, code, truth, posterior, options=options, **rest)
+    return Draw(code, score, score, code, truth, posterior, options=options, **fields)
 
 
 def columns_moved(n, rng):
     """Ten classes whose columns are in another order than the labels."""
-    found = simplex(10)(n, rng)
+    sample = simplex(10)(n, rng)
     order = np.roll(np.arange(10), 3)
-    score = found.score[:, order]
-    return replace(found, p=score, score=score)
+    score = sample.score[:, order]
+    return replace(sample, p=score, score=score)
 
 
 @world
@@ -324,19 +324,19 @@ def forest(n, rng, n_classes):
 @world
 def repeated(n, rng, draw, times):
     """Every row several times: no interval holds its truth."""
-    found = draw(n // times, rng)
+    sample = draw(n // times, rng)
     rows = np.tile(np.arange(n // times), times)
-    parts = (found.y, found.p, found.score, found.code)
+    parts = (sample.y, sample.p, sample.score, sample.code)
     return Draw(*(part[rows] for part in parts))
 
 
 @world
 def reordered(n, rng, draw, order):
     """Labels in another order than the forecasts, which say nothing of them."""
-    found = draw(n, rng)
+    sample = draw(n, rng)
     rows = order(np.arange(n), rng)
-    truth = np.full(n, found.truth.mean())
-    return replace(found, y=found.y[rows], code=found.code[rows], truth=truth)
+    truth = np.full(n, sample.truth.mean())
+    return replace(sample, y=sample.y[rows], code=sample.code[rows], truth=truth)
 
 
 @world
@@ -349,12 +349,12 @@ def odds_multiplied(n, rng, draw, factor):
 @world
 def without_class(n, rng, draw, k):
     """No sample of class k."""
-    found = draw(n, rng)
-    kept = found.code != k
-    truth = found.truth[kept] * (np.arange(found.n_classes) != k)
+    sample = draw(n, rng)
+    present = sample.code != k
+    truth = sample.truth[present] * (np.arange(sample.n_classes) != k)
     truth /= truth.sum(axis=1, keepdims=True)
-    score, code = found.score[kept], found.code[kept]
-    return Draw(code, score, score, code, truth, options=found.options)
+    score, code = sample.score[present], sample.code[present]
+    return Draw(code, score, score, code, truth, options=sample.options)
 
 
 class Decisions(ClassifierMixin, BaseEstimator):
