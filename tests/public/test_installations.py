@@ -29,18 +29,18 @@ from sklearn.linear_model import LogisticRegression
 
 
 
-def need(holds, found):  # `python -OO` leaves out assertions
+def need(holds, message):  # `python -OO` leaves out assertions
     if not holds:
-        raise RuntimeError(found)
+        raise RuntimeError(message)
 
 
-found_by = importlib.metadata.distribution
+find_distribution = importlib.metadata.distribution
 
 
 def distribution(name):
     if name == "skcalib":
         raise importlib.metadata.PackageNotFoundError(name)
-    return found_by(name)
+    return find_distribution(name)
 
 
 importlib.metadata.distribution = distribution

@@ -426,7 +426,7 @@ OF_SAMPLES = (
         s.kernel_calibration_error,
     ),
     *(s.kernel_calibration_test, s.sharpness, s.errors.simplex_calibration_error),
-    *(partial(INTERVAL, metric=metric) for metric in ("kernel", lambda *data, **options: 0.0)),
+    *(partial(INTERVAL, metric=metric) for metric in ("kernel", lambda *samples, **options: 0.0)),
     *(partial(INTERVAL, method=method) for method in ("jackknife", "subsampling", "bootstrap")),
 )
 SMOOTHED = (*ONE_NUMBER, s.score_decomposition, INTERVAL, s.integrated_calibration_index)
