@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -531,8 +532,17 @@ def test_expected_frequencies_of_regions_are_probabilities():
     """The curve, shifted to the mean of the level set: at most one, and at least zero."""
     region, high = np.array([0, 0, 1, 1]), np.array([0.99, 0.99, 0.5, 0.5])
     for curve, label in ((high, 1), (1 - high, 0)):
-        rows = pairs(np.full(4, 0.5)), pairs(np.full(4, label)), pairs(curve), np.ones(4)
-        table = region_table(["rest", "event"], 0 * region, region, "ab", *rows, 0.9)
+        table = region_table(
+            events=["rest", "event"],
+            bins=0 * region,
+            regions=region,
+            rules="ab",
+            forecast=pairs(np.full(4, 0.5)),
+            target=pairs(np.full(4, label)),
+            curve=pairs(curve),
+            weight=np.ones(4),
+            confidence_level=0.9,
+        )
         expected = {row.rule: row.expected for row in table}
         shift = 0.255 if label else -0.255
         assert expected == pytest.approx({"a": label, "b": curve[2] + shift})
@@ -540,9 +550,19 @@ def test_expected_frequencies_of_regions_are_probabilities():
 
 def test_harm_with_clusters_of_one_sample_is_that_without_clusters():
     rng, region = np.random.default_rng(0), np.arange(40) // 10
-    rows = pairs(np.full(40, 0.5)), pairs(rng.integers(2, size=40)), pairs(rng.random(40))
-    rows = ["rest", "event"], 0 * region, region, "abcd", *rows, np.ones(40), 0.9
-    plain, single = (region_table(*rows, cluster) for cluster in (None, np.arange(40)))
+    table_of = partial(
+        region_table,
+        events=["rest", "event"],
+        bins=0 * region,
+        regions=region,
+        rules="abcd",
+        forecast=pairs(np.full(40, 0.5)),
+        target=pairs(rng.integers(2, size=40)),
+        curve=pairs(rng.random(40)),
+        weight=np.ones(40),
+        confidence_level=0.9,
+    )
+    plain, single = (table_of(cluster=cluster) for cluster in (None, np.arange(40)))
     assert [row.harm for row in single] == pytest.approx([row.harm for row in plain])
 
 
@@ -609,8 +629,8 @@ def test_signs_of_clusters_by_hand(seed):
     draws = np.random.RandomState(seed).choice([-1.0, 1.0], size=(39, 15))
     null = [between_by_hand(bins, regions, d[cluster, None] * centred, weight) for d in draws]
     least = between_by_hand(bins, regions, centred, weight) * (1 - 1e-12)
-    arguments = bins, regions, residual, weight, cluster, 39, np.random.RandomState(seed)
-    assert sign_pvalue(*arguments) == (1 + sum(statistic >= least for statistic in null)) / 40
+    pvalue = sign_pvalue(bins, regions, residual, weight, cluster, 39, np.random.RandomState(seed))
+    assert pvalue == (1 + sum(statistic >= least for statistic in null)) / 40
 
 
 def test_permutations_that_say_everything_or_nothing():

@@ -299,9 +299,12 @@ def few_events(y, P, X, weight):
     ]
     values += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
     last, rare = y == y.max(), np.append(np.ones(P.shape[1] - 1), 0.1)
-    few = np.where(last & (np.cumsum(last) > 3), 0, y), flat(P, 1) * rare / (P @ rare)[:, None]
+    few_y = np.where(last & (np.cumsum(last) > 3), 0, y)
+    few_P = flat(P, 1) * rare / (P @ rare)[:, None]
     distance = partial(s.proper_calibration_error, loss=scores.TotalVariation())
-    values += [intervals(metric, *few, X, weight)[0] for metric in ("brier", "log", distance)]
+    values += [
+        intervals(metric, few_y, few_P, X, weight)[0] for metric in ("brier", "log", distance)
+    ]
     values += [
         s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
         s.errors.corp_test(event, p),
