@@ -578,8 +578,9 @@ class _Steps(list):
 
     def refuse(self, part):
         raise ValueError(
-            f"{type(part).__name__} cannot be exported: pass a fitted recalibrator of skcalib, or "
-            "a Pipeline of them; to_onnx also takes a RecalibratedClassifierCV."
+            f"{type(part).__name__} cannot be exported: pass a fitted recalibrator of skcalib, one "
+            "with a method _write_map, or a Pipeline of them; to_onnx also takes a "
+            "RecalibratedClassifierCV."
         )
 
     def log(self, x, limit):

@@ -1,4 +1,8 @@
-"""The interval method of each metric of the library, and the laws that it uses."""
+"""The interval method of each metric of the library, and the distributions that it uses.
+
+The functions of an `IntervalRequest`, such as `upper_bound`, are the entries of `QUANTITIES`.
+`Gaps` are the cells that errors of bins, of the simplex and of cumulative sums share.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The proper calibration error of a problem with its interval, and what other decisions save."""
+"""The proper calibration error of a problem with its interval, from the residuals of its maps.
+
+Also intervals of the cost that other decisions would save: `saving_interval`, `regret_interval`.
+"""
 
 from __future__ import annotations
 
@@ -264,7 +267,7 @@ def _interval_of_terms(smoothed, terms, score, notion, method, confidence_level)
     return MeanInterval(estimate, max(student.low, 0.0), high, student.standard_error)
 
 
-def upper_limit(centre, direct, reach):
+def upper_limit(centre: float, direct: float, reach: float) -> float:
     """The error t with t - centre = reach sqrt(t / direct): its own spread, not the estimate's."""
     if not (direct > 0 and np.isfinite(reach)):
         return centre + reach

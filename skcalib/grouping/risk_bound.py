@@ -1,7 +1,8 @@
 """The risk bound of one problem: what a model of the score and the features saves of its loss.
 
-`fit_risk` evaluates any model at the best scale of the other folds (doc/design.rst has the
-formula). What a function of the score explains is no grouping loss: `beside_score` removes it.
+`fit_risk` evaluates any model with the weight that is best on the other folds (doc/design.rst has
+the formula). `ScoreCurve` is the curve of the score that it is compared with. What a function of
+the score explains is no grouping loss: `beside_score` removes it.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def _saved(before, after):
     return np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
 
 
-def moved_curve(curve, step):
+def moved_curve(curve: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Steps from the curve that stay in the simplex; no probability falls to less than a twentieth.
 
     Else the log loss of a single label could be infinite, and one sample near the border would hold
@@ -173,7 +174,15 @@ def _model_steps(model, features, forecast, target, curve, weight, train, test):
         return steps_beside_score(forecast, curve, weight, steps, train, test)[0]
 
 
-def model_step(model, features, target, curve, weight, train, test):
+def model_step(
+    model: Any,
+    features: np.ndarray,
+    target: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+) -> np.ndarray:
     """Steps from the curve to the predictions of the model at the rows `test`."""
     weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
     # Boosting fails on a feature without any value, also in its early-stopping split.
@@ -306,7 +315,7 @@ def beside_score(
     return np.where(size > _ROUNDING * least, beside, 0.0)
 
 
-def functions_of_score(forecast, curve, weight):
+def functions_of_score(forecast: np.ndarray, curve: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Functions (n, m) of the forecasts on which `beside_score` regresses."""
     n_samples, n_classes = forecast.shape
     n_used = int(np.clip(n_samples // _SAMPLES, 1, min(n_classes - 1, MOST_COMPONENTS)))

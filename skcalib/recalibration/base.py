@@ -174,10 +174,11 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     The docstring of a class need not repeat the entries of parameters that it inherits, nor that of
     a method what its base class says of the same parameters and of the result.
 
-    Three more methods are optional. ``_check_parameters()`` raises for invalid parameters, before
+    More methods are optional. ``_check_parameters()`` raises for invalid parameters, before
     the data are read. ``_read(values)`` makes the input of the map from validated probabilities or
     logits. ``_fit_without_each(samples, average)`` returns a list of recalibrators fitted
-    without each fold where one fit to all samples gives them, else None.
+    without each fold where one fit to all samples gives them, else None. ``_write_map(add, x)``
+    adds the map to an ONNX graph.
 
     Parameters
     ----------

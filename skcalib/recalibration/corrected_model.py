@@ -1,8 +1,8 @@
 r"""Corrections of forecasts by features: the one model that bounds, decides and recalibrates.
 
 Forecasts with logarithms f (n, K) become :math:`softmax(f + \sum_j a_j F_j)`; without any
-correction they stay exactly as they are. `CorrectedModel` fits paths of the parts F, from simple to
-complex:
+correction they stay exactly as they are. `CorrectedModel` fits paths of the parts F: lists of
+corrections from simple to complex, whose places are their levels.
 
 1. *linear*: :math:`F = z^\top B` for standardised features z and indicators of categories, of few
    values and of missing values; a multinomial regression with the penalty

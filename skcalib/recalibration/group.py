@@ -1,4 +1,8 @@
-"""Recalibration by forecast and features, by forecast and group, or of several labels."""
+"""Recalibration by forecast and features, by forecast and group, or of several labels.
+
+`GroupRecalibrator` has the corrections of `corrected_model`; `FeatureReader` makes numbers of its
+features. `MultilabelRecalibrator` has a recalibrator for each label.
+"""
 
 from __future__ import annotations
 
