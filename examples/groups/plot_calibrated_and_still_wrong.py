@@ -39,7 +39,7 @@ risk = model.predict_proba(known[test])[:, 1]
 # the model lacks. Numbered regions are named below the axes. The dashed curves are the truth of
 # this simulation.
 
-fig, ax = plt.subplots(figsize=(6, 8.3), layout="constrained")
+fig, ax = plt.subplots(figsize=(6, 10), layout="constrained")
 effect = np.linspace(-6, 6, 300)
 low, high = expit(effect - 0.6), expit(effect + 0.6)
 for frequency, color, who in ((high, "#0072b2", "smokers"), (low, "#d55e00", "the others")):

@@ -360,12 +360,13 @@ REFERENCE = "Perfectly calibrated"  # the diagonal
 UNCHANGED = "Unchanged"  # that of a map
 SHARED = "skcalib shared legend"  # of several panels
 _NARROW_LEGEND = 4.0  # inches; legends of narrower axes have smaller letters
+_BELOW_AXES = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "frameon": False}
 
 
 def draw_legends(axes, *, below=False, **style):
     """A legend in the best place of each panel, and one of what all panels have in common.
 
-    With `below`, a single panel has it below, too.
+    With `below` all are below the axes, where they cover nothing.
     """
     entries = [legend_entries(ax) for ax in axes]
     common = set.intersection(*({text for _, text in pairs} for pairs in entries))
@@ -374,7 +375,8 @@ def draw_legends(axes, *, below=False, **style):
         common_legend(axes, [entry for entry in entries[0] if entry[1] in common], **style)
     for ax, pairs in zip(axes, entries, strict=True):
         everything = ax is axes[0] and not outside
-        place_legend(ax, [pair for pair in pairs if everything or pair[1] not in common], **style)
+        panel_pairs = [pair for pair in pairs if everything or pair[1] not in common]
+        place_legend(ax, panel_pairs, **(_BELOW_AXES if below else {}), **style)
 
 
 def legend_entries(ax):
