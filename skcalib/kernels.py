@@ -354,7 +354,7 @@ def median_distance(
     (0.5, 0.7071067811865476)
     """
     _check_options(metric, max_samples)
-    look_up(rule, dict.fromkeys(RULES), "rule")
+    look_up(rule, RULES, "rule")
     forecast = np.asarray(forecast)
     if forecast.dtype.kind not in "biuf" or forecast.ndim != 2 or forecast.size == 0:
         raise ValueError(
@@ -400,7 +400,7 @@ def any_order(forecast: np.ndarray) -> np.ndarray:
 
 def _check_options(metric, max_samples):
     """Validate the options that kernels and `median_distance` share."""
-    look_up(metric, dict.fromkeys(METRICS), "metric")
+    look_up(metric, METRICS, "metric")
     if max_samples is not None and not (is_whole(max_samples) and max_samples >= 2):
         raise ValueError(
             f"max_samples must be None or a whole number of at least 2, got {shown(max_samples)}."

@@ -925,7 +925,7 @@ def resolve_training_loss(loss: LossLike) -> ProperScore:
 
 def resolve_method(method, score):
     """The method with a smoother: "auto" is "cross" if the score supports it, else "risk"."""
-    look_up(method, dict.fromkeys(METHODS), "method")
+    look_up(method, METHODS, "method")
     if method == "auto":
         return "cross" if score.separable else "risk"
     if method == "cross" and not score.separable:

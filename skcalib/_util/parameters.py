@@ -26,7 +26,7 @@ from skcalib._util.docstrings import (
     sections_of,
 )
 from skcalib._util.messages import is_finite, is_whole, shown
-from skcalib._util.suggestions import did_you_mean, suggestion
+from skcalib._util.suggestions import refusal, suggestion
 from skcalib._util.validation import check_confidence_level, check_count, look_up, to_numpy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -41,12 +41,10 @@ def checks_parameters(function: Function) -> Function:
     parameters = signature(function).parameters
     names = list(parameters)
     defaults = {name: parameter.default for name, parameter in parameters.items()}
-    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not takes_any:
-            _refuse_unknown(f"{function.__name__}()", kwargs, defaults)
+        _refuse_unknown(f"{function.__name__}()", kwargs, parameters)
         positional = [
             _checked(name, value, defaults) for name, value in zip(names, args, strict=False)
         ]
@@ -72,13 +70,11 @@ def completes_docstrings(cls: Class) -> Class:
 
 
 def _with_suggestions(init):
-    known = list(signature(init).parameters)[1:]
-    if "kwargs" in known:
-        return init
+    parameters = dict(list(signature(init).parameters.items())[1:])  # without self
 
     @wraps(init)
     def construct(self, *args, **kwargs):
-        _refuse_unknown(type(self).__name__, kwargs, known)
+        _refuse_unknown(type(self).__name__, kwargs, parameters)
         init(self, *args, **kwargs)
 
     return construct
@@ -155,10 +151,14 @@ def _defaults(kind):
     return {name: parameter.default for name, parameter in parameters if name in CHECKS}
 
 
-def _refuse_unknown(name, keywords, known):
-    """Raise a `TypeError` for a keyword that is not known, if another was probably meant."""
+def _refuse_unknown(name, keywords, parameters):
+    """Raise a `TypeError` for a keyword that is no parameter, if another was probably meant."""
+    if keywords.keys() <= parameters.keys():
+        return
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
     for keyword in keywords:
-        meant = None if keyword in known else suggestion(keyword, known)
+        meant = None if keyword in parameters else suggestion(keyword, parameters)
         if meant is not None:
             raise TypeError(f"{name} has no parameter {keyword!r}. Did you mean {meant!r}?")
 
@@ -194,8 +194,8 @@ def check_estimator(value, name="estimator"):
 def check_choice(value, name, *, choices):
     """Validate one of a few strings."""
     if not isinstance(value, str) or value not in choices:
-        names, meant = ", ".join(map(repr, choices[:-1])), did_you_mean(value, choices)
-        raise ValueError(f"{name} must be {names} or {choices[-1]!r}, got {shown(value)}.{meant}")
+        names = ", ".join(map(repr, choices[:-1]))
+        raise refusal(name, f"{names} or {choices[-1]!r}", value, choices)
     return value
 
 

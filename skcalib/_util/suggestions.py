@@ -3,6 +3,8 @@
 import re
 from difflib import get_close_matches
 
+from skcalib._util.messages import shown
+
 #: What other packages and papers call a value, a parameter or a method, and its names here.
 OTHER_NAMES = {
     # scores
@@ -56,11 +58,6 @@ OTHER_NAMES = {
     "y_pred": ("y_proba",),
     "y_prob": ("y_proba",),
     "y_score": ("y_proba",),
-    # methods
-    "add": ("partial_fit",),
-    "calibrate": ("predict_proba",),
-    "recalibrate": ("predict_proba",),
-    "update": ("partial_fit",),
 }
 #: Least similarity of two strings, as `difflib` measures it.
 _SIMILAR = 0.82
@@ -85,6 +82,12 @@ def did_you_mean(value, options):
     """The sentence with the suggestion, after a blank; empty if there is none."""
     name = suggestion(value, options)
     return "" if name is None else f" Did you mean {name!r}?"
+
+
+def refusal(name, expected, value, options):
+    """The error for an argument that is none of the options: what was expected, got and meant."""
+    meant = did_you_mean(value, options)
+    return ValueError(f"{name} must be {expected}, got {shown(value)}.{meant}")
 
 
 def _letters(text):

@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 
 from skcalib._util.messages import is_finite, shown, unique_names
 from skcalib._util.softmax import row_sum
-from skcalib._util.suggestions import did_you_mean
+from skcalib._util.suggestions import refusal
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
@@ -405,18 +405,18 @@ def check_not_negative(value, name, meaning):
 
 
 def look_up(value, table, name, *, kind=None):
-    """The entry of a string in a table; raises for all other values.
+    """The entry of a string in a table, or the string in a list; raises for all other values.
 
     With `kind`, a table of constructors: the object that the entry makes, and objects of this class
     as they are.
     """
     if isinstance(value, str) and value in table:
-        return table[value] if kind is None else table[value]()
+        entry = table[value] if isinstance(table, Mapping) else value
+        return entry if kind is None else entry()
     if kind is not None and isinstance(value, kind):
         return value
     names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
-    meant = did_you_mean(value, table)
-    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant}")
+    raise refusal(name, f"one of {names}", value, table)
 
 
 def check_confidence_level(value, name="confidence_level"):

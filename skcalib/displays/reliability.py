@@ -21,7 +21,7 @@ from skcalib._util.formatting import nonnegative_text
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
-from skcalib._util.suggestions import did_you_mean
+from skcalib._util.suggestions import refusal
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import (
     CV,
@@ -134,10 +134,8 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
     if isinstance(band, str) and band == "auto":
         band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
     if band is not None and not (isinstance(band, str) and band in BANDS):
-        raise ValueError(
-            f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
-            f"{did_you_mean(band, ('auto', *BANDS))}"
-        )
+        expected = "'auto', 'consistency', 'confidence' or None"
+        raise refusal("band", expected, band, ("auto", *BANDS))
     if band is not None:
         check_resamples(n_resamples, confidence_level)
     return CurveOptions(smoother, notion, band, confidence_level, n_resamples)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import number_of, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.suggestions import did_you_mean
+from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.notions import Multilabel
@@ -287,10 +287,7 @@ def _check_metric(metric):
     if isinstance(metric, str) and metric in METRICS:
         return METRICS[metric]
     names = ", ".join(map(repr, METRICS))
-    raise ValueError(
-        f"metric must be one of {names} or a function, got {shown(metric)}."
-        f"{did_you_mean(metric, METRICS)}"
-    )
+    raise refusal("metric", f"one of {names} or a function", metric, METRICS)
 
 
 def _by_delta_method(answer, level):

@@ -15,10 +15,10 @@ import numpy as np
 from scipy.special import erf
 from sklearn.base import clone
 
-from skcalib._util.messages import is_finite, shown
+from skcalib._util.messages import is_finite
 from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
-from skcalib._util.suggestions import did_you_mean
+from skcalib._util.suggestions import refusal
 from skcalib._util.ties import bin_ends, split_centre
 from skcalib._util.types import ArrayLike, Bins, Label, Strategy
 from skcalib._util.validation import look_up
@@ -419,10 +419,7 @@ def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
         return NORMS[norm]
     if isinstance(norm, Real) and norm >= 1 and (is_finite(norm) or norm == np.inf):
         return float(norm)
-    raise ValueError(
-        f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {shown(norm)}."
-        f"{did_you_mean(norm, ('l1', 'l2', 'max'))}"
-    )
+    raise refusal("norm", "'l1', 'l2', 'max' or a number p of at least 1", norm, NORMS)
 
 
 def check_options(norm: Literal["l1", "l2", "max"] | float, squared: bool, debiased: bool) -> None:

@@ -249,7 +249,7 @@ def resolve_kernel(kernel: KernelLike) -> Kernel:
 
 def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
     """Check the statistic, the number of samples, and the block size of "block"."""
-    look_up(statistic, dict.fromkeys(STATISTICS), "statistic")
+    look_up(statistic, STATISTICS, "statistic")
     if statistic != "biased" and n_samples < 2:
         named = "unbiased" if statistic == "auto" else statistic
         raise ValueError(

@@ -506,7 +506,7 @@ def combine_tests(
     >>> combine_tests(tests).method
     'product of 4 e-values: kernel bets, canonical'
     """
-    look_up(method, dict.fromkeys(METHODS), "method")
+    look_up(method, METHODS, "method")
     tests = _checked(tests)
     # The last parentheses of a method say how its null distribution is known.
     kinds = sorted({test.method.partition(" (")[0] for test in tests})

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
-from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.suggestions import did_you_mean
+from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
@@ -309,10 +308,8 @@ def _check_method(method, statistic):
         return METHODS[statistic][0]
     if not isinstance(method, str) or method not in METHODS[statistic]:
         names = ", ".join(map(repr, METHODS[statistic]))
-        raise ValueError(
-            f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
-            f"{shown(method)}.{did_you_mean(method, ('auto', *METHODS[statistic]))}"
-        )
+        expected = f"'auto' or one of {names} for statistic={statistic!r}"
+        raise refusal("method", expected, method, ("auto", *METHODS[statistic]))
     return method
 
 
@@ -520,10 +517,8 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
     """Raise for statistics and weights for which no bound is known."""
     if not isinstance(statistic, str) or statistic not in STATISTICS:
         names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(
-            f"statistic must be one of {names}, for which bounds are known, got {shown(statistic)}."
-            f"{did_you_mean(statistic, STATISTICS)}"
-        )
+        expected = f"one of {names}, for which bounds are known"
+        raise refusal("statistic", expected, statistic, STATISTICS)
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(
             "The distribution-free bounds require equal weights: leave out "

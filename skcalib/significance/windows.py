@@ -417,7 +417,7 @@ def _widened(interval, level, freedom):
 
 def _error_interval(problem, metric, level):
     """Interval of a calibration error of a binary problem."""
-    look_up(metric, dict.fromkeys(METRICS), "metric")
+    look_up(metric, METRICS, "metric")
     source = _source(problem)
     forecast = None if isinstance(source, ForecastSummary) else problem.forecast
     error = calibration_error_interval(
