@@ -31,11 +31,10 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
-from skcalib._util.suggestions import did_you_mean
+from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
@@ -501,19 +500,9 @@ def proper_calibration_error(
             return mean_distance(problem, loss, notion=notion, **estimation)
         return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
 
-    notion = resolve_notion(notion)
-    copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(
-        y_true,
-        y_proba,
-        notion,
-        error,
-        soft=True,
-        copy=copy,
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
+    options = {"loss": loss, "smoother": smoother, "method": method}
+    options |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    return _over_problems(y_true, y_proba, notion, error, **options)
 
 
 @checks_parameters
@@ -578,19 +567,16 @@ def refinement_loss(
     def refinement(problem, notion):
         return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
+    options = {"loss": loss, "smoother": smoother, "method": method}
+    options |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    return _over_problems(y_true, y_proba, notion, refinement, **options)
+
+
+def _over_problems(y_true, y_proba, notion, estimate, *, loss, smoother, method, **samples):
+    """``estimate(problem, notion)``; forecasts that others may change are copied first."""
     notion = resolve_notion(notion)
     copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(
-        y_true,
-        y_proba,
-        notion,
-        refinement,
-        soft=True,
-        copy=copy,
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
+    return over_problems(y_true, y_proba, notion, estimate, soft=True, copy=copy, **samples)
 
 
 @checks_parameters
@@ -663,8 +649,7 @@ def sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
-        meant = did_you_mean(transform, ["simplex"])
-        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.{meant}")
+        raise refusal("transform", "None or 'simplex'", transform, ["simplex"])
     estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
