@@ -142,8 +142,6 @@ _BLOCKS = (
     "regression",
     "monitoring",
     "displays",
-    "estimators",
-    "report",
     "risk_models",
 )
 
