@@ -368,7 +368,8 @@ def median_distance(
         chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
         forecast = forecast[any_order(forecast)[chosen]]
     if metric == "total_variation":
-        pairs = 0.5 * pdist(forecast, "cityblock")
+        pairs = pdist(forecast, "cityblock")
+        pairs *= 0.5
     elif forecast.shape[1] < _PRODUCT:
         pairs = pdist(forecast)
     else:

@@ -31,6 +31,7 @@ from skcalib.data.class_columns import ColumnNames
 from skcalib.data.column_names import in_words, is_same_label
 from skcalib.io import files, read_predictions
 from skcalib.io.roles import ROUNDING, ChoiceError
+from skcalib.monitoring import CalibrationMonitor
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.rendering import is_page, render_page
 from skcalib.sketches.sketch import ForecastSketch
@@ -360,7 +361,7 @@ def _add_file(path, monitor, options, names):
 
     `names` are those of the files of this call, by what identifies their rows.
     """
-    if files.suffix_of(path) == ".sketch":
+    if files.suffix_of(path) == SKETCH:
         raise ValueError(
             f"{path.name} is a sketch, whose samples have no order: pass the table that it was "
             "made of."
@@ -466,8 +467,6 @@ def _read_state(options):
         return None
     if path.resolve() in [file.resolve() for file in options.files]:
         raise ValueError(f"{path.name} cannot be both the samples and the state.")
-    from skcalib.monitoring import CalibrationMonitor  # reports do without this import
-
     try:
         monitor = CalibrationMonitor.from_bytes(path.read_bytes())
     except ValueError as error:
@@ -491,8 +490,6 @@ def _monitor_for(monitor, read, path, options):
     else:
         labels = np.asarray(read.labels).tolist()
     if monitor is None:
-        from skcalib.monitoring import CalibrationMonitor
-
         monitor = CalibrationMonitor(
             labels[::-1] if event is not None and event == labels[0] else labels,
             notion=NOTION if options.notion is None else options.notion,

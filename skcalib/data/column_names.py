@@ -162,9 +162,9 @@ def read_name(name: Label, classes: Classes, default: int | None = None) -> Read
         (place,) = places
         is_class = place == default or not _is_weak(words, spelled[place])
         return Reading("class", place) if is_class else Reading("ambiguous")
-    unknown_words = [word for word in words if word not in _KNOWN]
     if places:
         return Reading("ambiguous")
+    unknown_words = [words[k] for k in unknown]
     if not unknown_words and not (words and _LINKS.issuperset(words)):
         return Reading("generic")
     numbers = {

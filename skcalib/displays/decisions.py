@@ -229,7 +229,7 @@ class DecisionDisplay(Display):
                 if band and np.isfinite(curve.low).all():  # a single sample has no interval
                     area = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
                     text = f"{self.confidence_level * 100:g} % confidence band"
-                    area |= {"label": _once(panel, text), **(band_kwargs or {})}
+                    area |= {"label": draw.once(panel, text), **(band_kwargs or {})}
                     ends = curve.threshold, curve.low, curve.high
                     artists["band"].append(panel.fill_between(*ends, **area))
             _label_axes(panel, event, self._quantity)
@@ -273,11 +273,6 @@ def _label_axes(ax, event, quantity):
     ax.set_xlim(left, 1.0 if 1 - last < _NEAR * (1 - first) else last)
 
 
-def _once(ax, text):
-    """The text of a legend entry, or None if the axes have it."""
-    return None if text in ax.get_legend_handles_labels()[1] else text
-
-
 def _draw_references(ax, curves, lines, text, ref_style):
     """The reference of each curve, in its colour if the event rates of the curves differ."""
     different = not np.allclose([curve.rate for curve in curves], curves[0].rate)
@@ -298,7 +293,7 @@ def _draw_once(ax, points, text, mark, style):
             points = np.concatenate([line.get_xydata(), points])
             line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
             return line
-    style = {"label": _once(ax, text), "gid": mark, "zorder": 1.5, **style}
+    style = {"label": draw.once(ax, text), "gid": mark, "zorder": 1.5, **style}
     return ax.plot(*points.T, **style)[0]
 
 
@@ -565,10 +560,10 @@ class MurphyDisplay(DecisionDisplay):
         for curve, line in zip(curves, lines, strict=True):
             if curve.remaining is not None:
                 style = {"color": line.get_color(), "linestyle": "--", "linewidth": 1.0}
-                style |= {"label": _once(ax, "After recalibration"), "zorder": 3}
+                style |= {"label": draw.once(ax, "After recalibration"), "zorder": 3}
                 artists["remaining"] += ax.plot(curve.threshold, curve.remaining, **style)
                 style = {"color": _REGRET, "alpha": 0.5, "linewidth": 0, "zorder": 2.5}
-                style |= {"label": _once(ax, "Regret of miscalibration"), "interpolate": True}
+                style |= {"label": draw.once(ax, "Regret of miscalibration"), "interpolate": True}
                 ends = curve.threshold, curve.remaining, curve.estimate
                 area = ax.fill_between(*ends, where=curve.regret > 0, **style)
                 artists["regret"].append(area)

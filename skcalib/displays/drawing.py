@@ -379,6 +379,11 @@ def draw_legends(axes, *, below=False, **style):
         place_legend(ax, panel_pairs, **(_BELOW_AXES if below else {}), **style)
 
 
+def once(ax, text):
+    """The text of a legend entry, or None if the axes have it."""
+    return None if text in ax.get_legend_handles_labels()[1] else text
+
+
 def legend_entries(ax):
     """Pairs (artist, text) of the artists on the axes that have a label, the diagonal last."""
     entries = zip(*ax.get_legend_handles_labels(), strict=True)

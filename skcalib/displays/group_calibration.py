@@ -17,9 +17,12 @@ from skcalib.displays.display import Display, by_event
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pandas import DataFrame
 
     from skcalib.data.notions import NotionLike
+    from skcalib.grouping.by_group import GroupCalibration
 
 
 class GroupCalibrationDisplay(Display):
@@ -182,7 +185,7 @@ class GroupCalibrationDisplay(Display):
         """
         panels = by_event(self.calibrations.groups)
         limit = check_count(max_groups, "max_groups")
-        drawn = {event: _selected(groups, limit) for event, groups in panels.items()}
+        drawn = {event: strongest(groups, limit) for event, groups in panels.items()}
         self.groups_ = [group for groups in drawn.values() for group in groups]
         level = self.calibrations.confidence_level
         if ax is None:
@@ -214,11 +217,10 @@ class GroupCalibrationDisplay(Display):
         return draw.keep(self, artists | {"ax": axes})
 
 
-def _selected(groups, limit):
-    if len(groups) <= limit:
-        return groups
-    strongest = np.argsort([group.pvalue for group in groups], kind="stable")[:limit]
-    return [groups[k] for k in sorted(strongest)]
+def strongest(groups: Sequence[GroupCalibration], limit: int) -> list[GroupCalibration]:
+    """At most so many groups, those with the smallest p-values, in their order."""
+    order = np.argsort([group.pvalue for group in groups], kind="stable")[:limit]
+    return [groups[k] for k in sorted(order)]
 
 
 # --- Drawing of the rows --------------------------------------------------------------------------

@@ -245,7 +245,7 @@ class BinnedCurve:
         self.prob_true = self._bins.cell_means()[self._order, 1]
 
     def refit(self, labels):
-        """The curve of each column of labels (n, R)."""
+        """The curve of each column of labels (n, B)."""
         return self._bins.cell_means(labels)[self._order]
 
     def confidence(self, confidence_level, n_resamples, rng):
@@ -278,7 +278,7 @@ class SmoothCurve:
         self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
 
     def refit(self, labels):
-        """The curve of each column of labels (n, R)."""
+        """The curve of each column of labels (n, B)."""
         return self._apply(labels.astype(np.float64))
 
     def confidence(self, confidence_level, n_resamples, rng):
@@ -329,7 +329,7 @@ class SplinedCurve:
         self.prob_true = self._curve(self._grid)[:, 1]
 
     def refit(self, labels):
-        """The curve of each column of labels (n, R)."""
+        """The curve of each column of labels (n, B)."""
         score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
         distinct, group = np.unique(score, return_inverse=True)
         if len(distinct) > _GROUPS:  # average neighbouring scores: the curve hardly changes
@@ -831,8 +831,7 @@ class ReliabilityDisplay(Display):
 
     def _draw_band(self, ax, curve, style):
         """Area where the curve is joined, bars where it is a set of bins."""
-        text = f"{self.confidence_level * 100:g} % {self.band} band"
-        text = None if text in ax.get_legend_handles_labels()[1] else text
+        text = draw.once(ax, f"{self.confidence_level * 100:g} % {self.band} band")
         limits = np.clip([curve.low, curve.high], *ax.get_ylim())
         if curve.joined and len(curve.prob_pred) > 1:
             return ax.fill_between(

@@ -524,7 +524,7 @@ def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndar
 
     If 1/2 is one of the edges, it is there twice: scores of 1/2 have a separate bin.
     """
-    check_choice(strategy, "strategy", choices=("quantile", "uniform"))
+    check_choice(strategy, "strategy", choices=STRATEGIES)
     bins = parse_bins(n_bins, n_samples, strategy)
     edges = uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
     return edges if isinstance(edges, int) else split_centre(edges)

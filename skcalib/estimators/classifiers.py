@@ -373,12 +373,16 @@ def check_fold_classes(
     train on is too few. With `ensemble`, a map is fitted to each fold, and needs all classes.
     """
     classes = unique_labels(y)
-    absent = [np.setdiff1d(y[test], y[train]) for train, test in folds]
-    pairs = list(zip(folds, absent, strict=True))
-    n_unknown = sum(np.isin(y[test], lacking).sum() for (_, test), lacking in pairs)
-    n_allowed = most_unknown * sum(len(test) for _, test in folds)
-    for number, ((train, test), lacking) in enumerate(pairs, start=1):
-        known, fold = unique_labels(y[train]), f"fold {number} of {len(folds)}"
+    tests, knowns = [test for _, test in folds], [unique_labels(y[train]) for train, _ in folds]
+    absent = [np.setdiff1d(y[test], known) for test, known in zip(tests, knowns, strict=True)]
+    n_unknown = sum(
+        np.isin(y[test], lacking).sum() for test, lacking in zip(tests, absent, strict=True)
+    )
+    n_allowed = most_unknown * sum(map(len, tests))
+    for number, (test, known, lacking) in enumerate(
+        zip(tests, knowns, absent, strict=True), start=1
+    ):
+        fold = f"fold {number} of {len(folds)}"
         needs_all = ensemble or len(known) < 2
         if needs_all:
             lacking = np.setdiff1d(classes, known)
@@ -388,8 +392,10 @@ def check_fold_classes(
                 "classifier gives it no probability: use fewer folds, or folds that are shuffled "
                 "and stratified, such as StratifiedKFold(shuffle=True)."
             )
+        if not ensemble:
+            continue
         tested = unique_labels(y[test])
-        if ensemble and len(tested) < 2:
+        if len(tested) < 2:
             raise ValueError(
                 f"The test samples of {fold} have only the class {tested.tolist()[0]!r}, and with "
                 "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
@@ -432,12 +438,12 @@ def out_of_fold_proba(
     scale, logits = _UNSCALED, [_UNSCALED.logits(v) for v in values]
     if not all(response.is_logit for response in responses):
         scales = [response.scale for response in responses]
-        shifts = [scale.shift for scale in scales]  # NaN for classes unknown in a fold
+        shifts = [of_fold.shift for of_fold in scales]  # NaN for classes unknown in a fold
         n_known = np.sum(~np.isnan(shifts), axis=0)
         offset = np.nansum(shifts, axis=0) / np.maximum(n_known, 1)
         logits = [
-            replace(scale, shift=scale.shift - offset).logits(v)
-            for scale, v in zip(scales, values, strict=True)
+            replace(of_fold, shift=of_fold.shift - offset).logits(v)
+            for of_fold, v in zip(scales, values, strict=True)
         ]
         known = map(_weighted_rows, logits, (take_rows(weight, test) for test in tests))
         common = LogitScale.of(np.concatenate([*known]), tails=False)

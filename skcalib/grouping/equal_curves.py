@@ -274,9 +274,9 @@ def _equality_test(problems, n_resamples, rng):
 
         def draw(size):
             """Statistics of the sums of clusters, each with a random sign."""
-            totals = []
-            for start in range(0, size, max(1, _BLOCK // len(sums))):
-                n_drawn = min(max(1, _BLOCK // len(sums)), size - start)
+            totals, most = [], max(1, _BLOCK // len(sums))
+            for start in range(0, size, most):
+                n_drawn = min(most, size - start)
                 totals.append(rng.choice([-1.0, 1.0], size=(n_drawn, len(sums))) @ sums)
             return weigh(np.sqrt(equal.inflation) * np.concatenate(totals))
 

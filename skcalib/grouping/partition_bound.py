@@ -431,7 +431,7 @@ class Cells:
         """Bias of the mean over samples of a function of the cell means.
 
         Weights enter so that the changes of the means cancel in each cell, and each cell is scaled
-        so that squares are corrected exactly; with equal weights it is the formula of the module.
+        so that squares are corrected exactly; with equal weights it is the usual jackknife.
         Cells of a single sample contribute nothing, nor do cells in which one weight dominates all
         others; nor does a sample without which the function is infinite: a divergence from a
         forecast of zero.
@@ -464,11 +464,6 @@ class Cells:
 
 
 # --- Table of regions -----------------------------------------------------------------------------
-
-
-_SLOW = 16  # times as long as a sum over the samples: an order of them, and sums over regions
-#: Samples, times permutations, of one batch of the permutation test.
-_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
@@ -603,6 +598,11 @@ def region_table(
 
 
 # --- Permutation test -----------------------------------------------------------------------------
+
+
+_SLOW = 16  # times as long as a sum over the samples: an order of them, and sums over regions
+#: Samples, times permutations, of one batch of the permutation test.
+_AT_ONCE = 65_536
 
 
 def sign_pvalue(

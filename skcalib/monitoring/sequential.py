@@ -156,7 +156,9 @@ class StreamEstimator(BaseEstimator):
             estimator._streams.restore(streams)
             seen = {stream.alternatives.n_seen for stream in estimator._streams.streams}
             require(seen == {estimator.n_samples_seen_}, "n_samples or step")
-            own_arrays = {name: array for name, array in arrays.items() if name[:7] != "stream."}
+            own_arrays = {
+                name: array for name, array in arrays.items() if not name.startswith("stream.")
+            }
             estimator._restore(header["own"], own_arrays)
             ColumnNames(**header["names"]).store(estimator)
         return estimator

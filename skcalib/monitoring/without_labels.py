@@ -254,7 +254,7 @@ def expected_performance(
     }
     adjusted, n_labelled = {}, 0
     if labelled is not None:
-        problem = _labelled_problem(labelled, labels, pos_label, y_proba, forecast)
+        problem = _labelled_problem(labelled, labels, pos_label, y_proba)
         adjusted, n_labelled = _as_labelled(problem, forecast, weight, tail), problem.n_samples
     elif error_interval is not None:
         adjusted = _within_error(error_interval, expected, confidence_level)
@@ -382,7 +382,7 @@ def _interval(key, expectation, error, tail, *, shift=0.0, reach=0.0):
 # --- The labelled window --------------------------------------------------------------------------
 
 
-def _labelled_problem(labelled, labels, pos_label, y_proba, forecast) -> Any:
+def _labelled_problem(labelled, labels, pos_label, y_proba) -> Any:
     if not isinstance(labelled, (tuple, list)) or len(labelled) not in (2, 3):
         raise ValueError(
             "labelled must be a tuple (y_true, y_proba) or (y_true, y_proba, sample_weight) of the "

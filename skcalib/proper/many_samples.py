@@ -34,7 +34,7 @@ from skcalib.data.clusters import cluster_sums, effective_size, in_order
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.averaging import PRIOR, Model, ModelAverage, identity_model, tree_of
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.proper.map_average import AveragedProblem, LossTerms
+from skcalib.proper.map_average import AveragedProblem, ErrorTerms
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
@@ -179,13 +179,13 @@ class OneStepProblem(AveragedProblem):
         logits = self.average.basis.part(block, model.groups).logits(model.theta)
         return softmax_parts(logits)[1]
 
-    def map_terms(self, score: ProperScore) -> LossTerms:
+    def map_terms(self, score: ProperScore) -> ErrorTerms:
         """Terms of the averaged maps with the step; differences are those of the best map."""
         (log, gain, square), (log_step, step) = self.gains, self.steps
         if isinstance(score, Brier):
             errors = self.half * (self.changed * (gain + step))
-            return LossTerms(errors, self.half * (2 * gain - square))
-        return LossTerms(self.changed * (log + log_step), log)
+            return ErrorTerms(errors, self.half * (2 * gain - square))
+        return ErrorTerms(self.changed * (log + log_step), log)
 
 
 def _drawn(problem):

@@ -60,7 +60,7 @@ _BETWEEN = 0.1  # largest relative variance of the squared change: else it is th
 
 
 @dataclass(frozen=True)
-class LossTerms:
+class ErrorTerms:
     """Terms of a loss (n,): ``errors``, whose mean is the error, and ``differences`` of losses."""
 
     errors: np.ndarray
@@ -71,15 +71,15 @@ class LossTerms:
 class MapTerms:
     """Terms by some maps, of the Brier score and of the log loss: both share nearly all work."""
 
-    brier: LossTerms
-    log: LossTerms
+    brier: ErrorTerms
+    log: ErrorTerms
 
     @classmethod
     def zeros(cls, n_samples: int) -> MapTerms:
         """Terms to which those of maps are added."""
-        return cls(*(LossTerms(np.zeros(n_samples), np.zeros(n_samples)) for _ in range(2)))
+        return cls(*(ErrorTerms(np.zeros(n_samples), np.zeros(n_samples)) for _ in range(2)))
 
-    def of(self, score: ProperScore) -> LossTerms:
+    def of(self, score: ProperScore) -> ErrorTerms:
         """Those of one of the two scores."""
         return self.brier if isinstance(score, Brier) else self.log
 
@@ -212,33 +212,25 @@ class AveragedProblem:
 
     def errors(self, score: ProperScore) -> np.ndarray:
         """Terms whose mean is the error (n,)."""
-        return self.terms(score).errors
+        return self._with_extension(score, "errors")
 
     def differences(self, score: ProperScore) -> np.ndarray:
         """Paired differences of losses (n,)."""
-        return self.terms(score).differences
+        return self._with_extension(score, "differences")
 
-    def map_terms(self, score: ProperScore) -> LossTerms:
+    def map_terms(self, score: ProperScore) -> ErrorTerms:
         """Terms by the averaged maps alone."""
         return self._terms_of_maps.of(score)
 
-    def terms(self, score: ProperScore) -> LossTerms:
-        """Terms of the averaged maps and, where these are finite, of the extension."""
-        of_maps, extension = self.map_terms(score), self.extension
+    def _with_extension(self, score, kind):
+        """Terms of a kind by the averaged maps and, where these are finite, by the extension."""
+        of_maps, extension = getattr(self.map_terms(score), kind), self.extension
         if extension is None or extension.share == 0:
             return of_maps
-        of_extension, share = self._terms_of_extension.of(score), extension.share
-
-        def mixed(maps, extended):
-            finite = np.isfinite(maps)
-            return np.where(
-                finite, (1 - share) * np.where(finite, maps, 0.0) + share * extended, maps
-            )
-
-        return LossTerms(
-            mixed(of_maps.errors, of_extension.errors),
-            mixed(of_maps.differences, of_extension.differences),
-        )
+        extended, share = getattr(self._terms_of_extension.of(score), kind), extension.share
+        finite = np.isfinite(of_maps)
+        mixed = (1 - share) * np.where(finite, of_maps, 0.0) + share * extended
+        return np.where(finite, mixed, of_maps)
 
     @cached_property
     def _terms_of_maps(self):
@@ -423,10 +415,8 @@ def mean_residual_norms(
         for projection in projections:
             projection.solve()
     at_zero, *fitted = zip(*by_problem, strict=True)
-    noise_at_zero, noises = (
-        ScoreNoise(at_zero, 1.0),
-        [FitNoise(of_score, share) for of_score in fitted],
-    )
+    noise_at_zero = ScoreNoise(at_zero, 1.0)
+    noises = [FitNoise(of_score, share) for of_score in fitted]
     for blocks in zip(*(problem.average.directions for problem in problems), strict=True):
         for noise in (noise_at_zero, *noises):
             noise.add(blocks)

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -40,8 +40,8 @@ from skcalib._util.validation import check_features, check_indices, drop_zero_we
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
-from skcalib.data.problem import LabelsLike, check_problem
-from skcalib.data.samples import only_problem, over_labels, over_problems, reduced_fields
+from skcalib.data.problem import LabelsLike, Problem, check_problem
+from skcalib.data.samples import only_problem, over_labels, over_problems, reduced, reduced_fields
 from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.proper.many_samples import OneStepProblem, compress_rows, is_large, n_fitted
 from skcalib.proper.map_average import AveragedProblem
@@ -64,9 +64,6 @@ from skcalib.smoothers import (
     resolve_smoother,
 )
 from skcalib.smoothers._base import smooth_other_clusters
-
-if TYPE_CHECKING:
-    from skcalib.data.problem import Problem
 
 SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 
@@ -879,7 +876,7 @@ def calibration_upper_bound(
     def bound(problem, notion):
         problem.require_order(notion, score)
         bounds = [part.mean_loss(score) - score.infimum for part in problems_of(problem, notion)]
-        return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
+        return reduced(bounds, notion)
 
     notion = resolve_notion(notion)
     # Scores and notions of others may write into the forecasts.

@@ -185,12 +185,17 @@ class Extension:
         form = np.einsum("ikj,ikj->i", score @ fit.inverse, score)
         leverage = problem.average.unit * form / (fit.proba.shape[1] - 1)
         leverage = leverage + (self.leverage if fit.base.groups else 0.0)
-        extended = replace(self, base=fit.base, start=fit.start, proba=fit.proba, leverage=leverage)
-        share = float(expit(fit.log_odds))
-        return (
-            replace(extended, inverse=fit.inverse, share=share, transitions=fit.transitions),
-            changes,
+        extension = replace(
+            self,
+            base=fit.base,
+            start=fit.start,
+            proba=fit.proba,
+            leverage=leverage,
+            inverse=fit.inverse,
+            share=float(expit(fit.log_odds)),
+            transitions=fit.transitions,
         )
+        return extension, changes
 
     def _with_shifts(self, problem):
         """The extension by shifts in the cells that are needed, if these have more weight."""
@@ -603,9 +608,13 @@ class LabelledRows(NamedTuple):
         rows, label = np.nonzero(average.label)
         return cls(rows, label, average.weight[rows] * average.label[rows, label])
 
+    def chance(self, proba: np.ndarray) -> np.ndarray:
+        """The probability of each label, from probabilities (n, K)."""
+        return np.maximum(proba[self.rows, self.label], TINY)
+
     def log_likelihood(self, proba: np.ndarray) -> float:
         """Weighted sum of the logarithms of probabilities (n, K)."""
-        return self.weight @ np.log(np.maximum(proba[self.rows, self.label], TINY))
+        return self.weight @ np.log(self.chance(proba))
 
 
 @dataclass(frozen=True)
@@ -662,7 +671,7 @@ def _fit_transitions(problem, labelled, base, proba, evidence):
 def _search_transitions(problem, labelled, proba, price):
     """Pairs whose gain of log likelihood exceeds their cost, with the best of the rates tried."""
     rows, label, weight = labelled
-    chance = np.maximum(proba[rows, label], TINY)
+    chance = labelled.chance(proba)
     counts, n_classes = problem.average.size * problem.share, proba.shape[1]
     best = dict[tuple[int, int], tuple[float, Transition]]()
     for source, above, chosen in _beginnings(problem.forecast, counts):
@@ -707,7 +716,7 @@ def _fit_rates(forecast, labelled, proba, transitions):
     The log likelihood is concave in the rates.
     """
     rows, label, weight = labelled
-    chance = np.maximum(proba[rows, label], TINY)
+    chance = labelled.chance(proba)
     masses = [transition.mass(forecast, proba) for transition in transitions]
     columns = [
         mass[rows] * ((label == transition.target) * 1.0 - (label == transition.source))

@@ -110,9 +110,7 @@ class CalibrationSamples:
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
         """Smallest and largest probability of each class (n_classes, 2)."""
-        if recalibrator.input == "proba":
-            return forecast_range(self.values)
-        return forecast_range(recalibrator._as_proba(self.forecast))
+        return forecast_range(recalibrator._probabilities(self.values, self))
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Mean losses without and with the map."""
@@ -262,7 +260,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         """The map of forecasts (n, K)."""
         raise NotImplementedError
 
-    def _fit_without_each(self, samples, average=None):
+    def _fit_without_each(self, samples, average):
         """Fits to the samples outside of each of their folds, where one fit to all gives them.
 
         None where each fold needs a fit of its own. `average` is the `ModelAverage` of all samples,
@@ -323,6 +321,12 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _unit(self):
         """What the values that are passed are divided by."""
         return self.logit_unit_ if self.input == "logits" else 1.0
+
+    def _probabilities(self, values, samples=None):
+        """The probabilities in validated values, or in samples that have read them."""
+        if self.input == "proba":
+            return values
+        return self._as_proba(self._read(values) if samples is None else samples.forecast)
 
     def _as_proba(self, forecast):
         """Probabilities of the input of the map."""
@@ -397,9 +401,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         >>> scaling.outside([0.35, 0.999]).sum()
         np.int64(1)
         """
-        proba = self._check_forecasts(X)
-        if self.input == "logits":
-            proba = self._as_proba(self._read(proba))
+        proba = self._probabilities(self._check_forecasts(X))
         return np.any(outside_range(self, proba), axis=1)
 
     def __sklearn_tags__(self) -> Tags:

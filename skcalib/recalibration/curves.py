@@ -483,7 +483,7 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     def _fit_map(self, samples):
         self._fit_each(_SplineMap, samples)
 
-    def _fit_without_each(self, samples, average=None):
+    def _fit_without_each(self, samples, average):
         of_classes = [
             _SplineMap(rows).without_each(rows, samples.folds) for rows in samples.per_class()
         ]

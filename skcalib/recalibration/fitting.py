@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 # --- Samples in parts -----------------------------------------------------------------------------
 
 
-_NO_WEIGHT = "has no sample of positive weight: at least one is needed."
-
-
 class FittedFromParts(Recalibrator):
     """Adds `partial_fit` and `fit_chunks` to a recalibrator."""
 
@@ -109,7 +106,7 @@ class FittedFromParts(Recalibrator):
         rng, most = np.random.Generator(np.random.PCG64(0).advance(seen)), self._most(known)
         added = _read_subsample(self, known, rng, X, y, sample_weight)
         if before is None and added is None:
-            raise ValueError(f"X {_NO_WEIGHT}")
+            raise ValueError("X has no sample of positive weight: at least one is needed.")
         if np.ndim(X) == 2:
             validate_data(self, X, reset=before is None, skip_check_array=True)
         subsample = before
@@ -348,15 +345,15 @@ class ClasswiseSamples:
     It has those methods of `CalibrationSamples` that need one class at a time.
     """
 
-    classes: list[CalibrationSamples]
+    of_classes: list[CalibrationSamples]
 
     def per_class(self) -> list[CalibrationSamples]:
         """The samples of each class against the rest."""
-        return self.classes
+        return self.of_classes
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
         """The lowest and the highest probability of each class."""
-        return np.array([samples.ranges(recalibrator)[1] for samples in self.classes])
+        return np.array([samples.ranges(recalibrator)[1] for samples in self.of_classes])
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Not known: losses need all probabilities of a sample."""

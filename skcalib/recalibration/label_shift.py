@@ -371,7 +371,7 @@ class _ClassCells:
     def __init__(self, forecast, target, weight):
         self.edges = quantile_cuts(_score(forecast), _CELLS)
         mass = target.T * (weight / weight.sum())
-        self.size = np.array([effective_size(weight) for weight in mass])
+        self.size = np.array([effective_size(of_class) for of_class in mass])
         sums = mass @ self._marks(forecast)  # a class without samples is refused later
         self.frequency = sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300)
 

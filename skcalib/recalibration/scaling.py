@@ -296,7 +296,7 @@ class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
     def _search(self, score):
         return _AffineSearch(self._map(), score, self.max_iter, self.tol)
 
-    def _fit_without_each(self, samples, average=None):
+    def _fit_without_each(self, samples, average):
         """As of the base class. The strength of a fold is chosen without it, too."""
         if sum(map(len, samples.folds)) > len(samples.labels):
             return None
@@ -638,7 +638,7 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
                 self._map, samples.forecast, samples.weight, samples.count
             )
 
-    def _fit_without_each(self, samples, average=None):
+    def _fit_without_each(self, samples, average):
         if samples.labels.ndim == 2:  # label distributions vary less than the step assumes
             return None
         counts = np.bincount(samples.labels, minlength=len(self.classes_))

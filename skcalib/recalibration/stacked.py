@@ -471,7 +471,6 @@ class HeldOutMixture:
         self._ratio = log / brier if brier > 0 else 1.0
 
         self._allowed, self._identity, self._rounds = np.arange(len(candidates)), identity, rounds
-        self._size = size
         self._mix()
 
     def _mix(self):
@@ -497,7 +496,7 @@ class HeldOutMixture:
         mean, unclustered = self.interval(gain), self.interval(gain, clustered=False)
         # Dependent samples have less evidence than as many independent ones.
         independent = min(1.0, unclustered.standard_error / max(mean.standard_error, 1e-300)) ** 2
-        return independent * self._size * mean.estimate
+        return independent * self.blend.size * mean.estimate
 
     def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
         """Interval of the mean of values (N,), which are averaged for each sample first."""

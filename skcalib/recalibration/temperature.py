@@ -411,17 +411,19 @@ class LabelNoiseScaling(FittedFromSketch):
         slopes = slope(_LEAST), slope(rates[1])
         if slopes[0] < 0 < slopes[1]:
             rates.append(brentq(slope, _LEAST, rates[1], xtol=1e-14))
-        losses = [
-            samples.mean_loss((1 - rate) * forecast + rate / forecast.shape[1]) for rate in rates
-        ]
+        losses = [samples.mean_loss(_mixed(forecast, rate)) for rate in rates]
         best = int(np.argmin(losses))
         self.noise_rate_ = rates[best]
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
         return losses[0], losses[best]
 
     def _apply_map(self, forecast):
-        return (1 - self.noise_rate_) * forecast + self.noise_rate_ / forecast.shape[1]
+        return _mixed(forecast, self.noise_rate_)
 
     def _write_map(self, add, x):
         rate = self.noise_rate_
         return add("scale", x, factor=1 - rate, shift=rate / len(self.classes_))
+
+
+def _mixed(forecast, rate):
+    return (1 - rate) * forecast + rate / forecast.shape[1]

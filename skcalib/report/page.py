@@ -21,6 +21,7 @@ from skcalib._util.formatting import (
     rate_interval,
     rates,
 )
+from skcalib.displays.group_calibration import strongest
 from skcalib.report import pictures
 from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
 from skcalib.report.findings import TEST_LEVEL, class_label, event_name, shorten, versions
@@ -290,7 +291,7 @@ def _groups(report):
 def _named_groups(report):
     """Groups that the user names: a table and the forest plot."""
     by = report.findings.by
-    shown = pictures.strongest(by, MOST_CLASSES)
+    shown = strongest(by.groups, MOST_CLASSES)
     caption = (
         "Mean prediction and observed frequency of each group, their difference in percentage "
         f"points, and the difference from all samples with equal scores. {len(by.groups):,} groups "

@@ -15,6 +15,7 @@ from skcalib._util.formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.displays.display import binary_problems
 from skcalib.displays.drawing import bin_edges, histogram_scale, scale_panels
+from skcalib.displays.group_calibration import strongest
 from skcalib.displays.reliability import check_options, reliability_curves
 from skcalib.report.advice import recalibrator_name
 from skcalib.report.findings import (
@@ -30,8 +31,6 @@ from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
 
 
 #: Most groups in a forest plot.
@@ -170,7 +169,7 @@ def named_groups(report: Reported) -> Picture:
         GroupCalibrationDisplay(by).plot(figure.gca(), max_groups=MOST_ROWS)
         return as_svg(figure, "named-groups")
 
-    groups = strongest(by, MOST_ROWS)
+    groups = strongest(by.groups, MOST_ROWS)
     names = ", ".join(f"{group.name} {group.difference}" for group in groups)
     return Picture(draw, f"Observed minus predicted of the groups: {names}")
 
@@ -266,9 +265,3 @@ def as_svg(figure: Figure, name: str) -> str:
 def _themed(match):
     kind, color = match.groups()
     return f"{kind}: var(--{_VARIABLES[color]})" if color in _VARIABLES else match[0]
-
-
-def strongest(by: GroupCalibrations, most: int) -> list[GroupCalibration]:
-    """At most so many groups, those with the smallest p-values, in their order."""
-    order = np.argsort([group.pvalue for group in by.groups], kind="stable")[:most]
-    return [by.groups[k] for k in sorted(order)]

@@ -371,8 +371,8 @@ def net_benefit(
     0.333
     """
     score, benefits = Elementary(threshold), []
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    notion = resolve_notion(notion)
+    samples = read_samples(y_true, y_proba, notion, sample_weight, labels, pos_label)
     for event in samples.scored():
         cost = event.problem(np.arange(2)).mean_loss(score)
         benefits.append(

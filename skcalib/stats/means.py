@@ -30,6 +30,7 @@ from skcalib.data.clusters import (
 )
 from skcalib.scores import weighted_mean
 from skcalib.stats.few_events import FEW, uncertain_labels
+from skcalib.stats.squared_norm import SMALLEST
 
 _FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread
 _TINY = 1e-300
@@ -267,11 +268,10 @@ def interval_pvalue(interval: MeanInterval, confidence_level: float) -> float:
     reach = estimate - interval.low if estimate > 0 else interval.high - estimate
     if estimate == 0 or not np.isfinite(reach):
         return 1.0
-    smallest = float(np.finfo(np.float64).tiny)
     if not reach > 0:
-        return smallest
+        return SMALLEST
     z = _normal_quantile(confidence_level) * abs(estimate) / reach
-    return max(float(2 * ndtr(-z)), smallest)
+    return max(float(2 * ndtr(-z)), SMALLEST)
 
 
 def mean_difference(
