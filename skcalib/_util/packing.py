@@ -25,8 +25,11 @@ def pack(kind, header, arrays):
 
 
 def is_packed(start, kind):
-    """Whether the first bytes of a file are those of an object of this kind."""
-    return f'"kind": "{kind}"'.encode() in start
+    """Whether the first bytes of a file are those of an object of this kind.
+
+    The header is the first member of the archive, and the kind is its first entry.
+    """
+    return start.startswith(b"PK") and f'{{"kind": "{kind}"'.encode() in start[:512]
 
 
 def bytes_array(content):

@@ -358,40 +358,61 @@ def _parquet_errors(path):
 
 def _parquet_blocks(path):
     """Yield the names of the columns with the first rows, then blocks of all rows, as columns."""
+    n_rows = 0
     with _parquet_errors(path):
         import narwhals as nw
 
-        names, sample = [], []
+        names = None
         for frame in map(nw.from_native, _frames(path)):
-            if not names:
+            if names is None:
                 names = [name for name in frame.columns if not name.startswith("__index_level_")]
-                sample = [_cells(frame[name].head(SAMPLE)) for name in names]
-                yield names, sample
-            yield [_cells(frame[name]) for name in names]
-        if not names:
-            yield names, sample
+                yield names, [_cells(frame[name].head(SAMPLE)) for name in names]
+            if len(frame):
+                n_rows += len(frame)
+                yield [_cells(frame[name]) for name in names]
+    announced = count_rows(path)
+    if n_rows != announced:
+        raise ValueError(
+            f"{path.name} is damaged: it announces {announced:,} rows and has {n_rows:,}."
+        )
 
 
 def _frames(path):
-    """Tables of pyarrow or, without it, of polars, of some rows each."""
+    """Tables of pyarrow or, without it, of polars, of some rows each, or one without rows."""
     if find_spec("pyarrow") is not None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            names = [name for name in schema.names if name not in _index_columns(schema)]
+            if not file.metadata.num_rows:
+                yield schema.empty_table().select(names)
             for group in range(file.num_row_groups):  # of all at once, buffers would be kept
-                for batch in file.iter_batches(_BATCH, row_groups=[group]):
+                for batch in file.iter_batches(_BATCH, row_groups=[group], columns=names):
                     yield pa.Table.from_batches([batch])
     else:
         import polars as pl
 
         table = pl.scan_parquet(path)
-        for start in range(0, count_rows(path), _BATCH):
+        for start in range(0, max(count_rows(path), 1), _BATCH):
             yield table.slice(start, _BATCH).collect()
+
+
+def _index_columns(schema):
+    """Names of the columns that pandas wrote as the index of the rows."""
+    try:
+        return [name for name in schema.pandas_metadata["index_columns"] if isinstance(name, str)]
+    except (KeyError, TypeError, ValueError):  # not as pandas writes it
+        return []
 
 
 def _cells(column):
     """A column of narwhals: an array of numbers, or texts."""
+    import narwhals as nw
+
+    if column.dtype.is_decimal():
+        column = column.cast(nw.Float64)
     if column.dtype.is_integer() or column.dtype.is_float():
         return column.to_numpy()
     values = column.to_list()

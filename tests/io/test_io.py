@@ -295,3 +295,15 @@ def test_damaged_bytes_are_refused_in_one_sentence(tmp_path, kind):
             assert str(error).startswith(("p.", "--")) and "\n" not in str(error)
             refused += 1
     assert refused > 50
+
+
+def test_parquet_that_announces_other_rows_is_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "p.parquet"
+    pl.DataFrame({"y": [0, 1] * 50, "p": [0.5] * 100}).write_parquet(path)
+    content = path.read_bytes()
+    metadata = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    place = content.index(b"\xc8\x01", metadata)  # 100, the number of rows of the file
+    path.write_bytes(content[:place] + b"\xca" + content[place + 1 :])
+    with pytest.raises(ValueError, match=r"^p.parquet is damaged: it announces 101 rows and has 1"):
+        read_predictions(path)

@@ -387,6 +387,34 @@ def test_the_index_of_pandas_is_left_out(tmp_path, parquet):
         assert read_predictions(path).y_proba.tolist() == [0.25, 0.5]
 
 
+def test_a_named_index_is_no_feature(tmp_path):
+    pytest.importorskip("pyarrow")
+    path, columns = tmp_path / "p.parquet", {"y": [0, 1, 0, 1], "p": [0.25, 0.5, 0.75, 1.0]}
+    pd.DataFrame(columns, index=pd.Index([5, 5, 7, 7], name="site")).to_parquet(path)
+    with pytest.raises(ValueError, match="has no column 'site'"):
+        read_predictions(path, features=["site"])
+
+
+def test_parts_of_parquet_without_rows(tmp_path):
+    """As Spark writes them, first, between and alone."""
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"y": [0, 1, 0, 1], "p": [0.25, 0.5, 0.75, 1.0]})
+    for name, part in (("a", frame[:0]), ("b", frame), ("c", frame[:0]), ("d", frame)):
+        part.to_parquet(tmp_path / f"{name}.parquet", index=False)
+    predictions = read_predictions(tmp_path)
+    assert predictions.y_proba.tolist() == [*frame["p"], *frame["p"]]
+    with pytest.raises(ValueError, match="at least one row"):
+        read_predictions(tmp_path / "a.parquet")
+
+
+def test_decimals_of_parquet_are_numbers(parquet):
+    amounts = [Decimal("1.5"), None, Decimal("2.0"), Decimal("-3.25")]
+    path = parquet({"y": [0, 1, 0, 1], "p": [0.25, 0.5, 0.75, 1.0], "amount": amounts})
+    amount = read_predictions(path, features=["amount"]).features["amount"]
+    assert amount.dtype.kind == "f"
+    np.testing.assert_array_equal(amount, [1.5, np.nan, 2.0, -3.25])
+
+
 def test_messages_of_parquet(parquet):
     for columns, message in (
         ({"y": ["a", None], "p_a": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),

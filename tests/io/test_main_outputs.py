@@ -162,7 +162,8 @@ def test_the_folder_is_checked_first(here, quick, capsys, monkeypatch):
 
 
 def test_sketches_that_are_saved(here, quick, capsys):
-    (here / "notes.sketch").write_text("notes")
+    notes = 'a log of "kind": "ForecastSketch"'  # as an archive of skcalib has it inside
+    (here / "notes.sketch").write_text(notes)
     for option, message in [
         ("notes.sketch", "notes.sketch exists and is not a sketch of skcalib: choose"),
         ("nowhere/new.sketch", "nowhere is not a folder"),
@@ -170,7 +171,7 @@ def test_sketches_that_are_saved(here, quick, capsys):
     ]:
         assert main(["report", "p.csv", "--save-sketch", option]) == 2
         assert message in capsys.readouterr().err
-    assert not quick and (here / "notes.sketch").read_text() == "notes"
+    assert not quick and (here / "notes.sketch").read_text() == notes
     assert main(["report", "p.csv", "--save-sketch", "p.sketch"]) == 0  # an earlier sketch
     assert main(["report", "p.csv", "--save-sketch", "notes.sketch", "--force"]) == 0
     assert (here / "notes.sketch").read_bytes() == (here / "p.sketch").read_bytes()
