@@ -21,7 +21,7 @@ from scipy.stats import beta
 
 from skcalib.data.clusters import cluster_sums, effective_size
 from skcalib.scores import Brier, LogLoss, ProperScore
-from skcalib.stats.few_events import FEW_LABELS
+from skcalib.stats.means import FEW_LABELS
 
 FEW_REASON = "few events: the limits are those of their exact number"
 _REACH = 36.0  # largest log odds of a forecast, which the shifts can move to either end

@@ -27,8 +27,8 @@ from skcalib.proper.proper import (
 )
 from skcalib.proper.residual_tests import extended_norms
 from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method, weighted_mean
-from skcalib.stats.few_events import FEW_LABELS
 from skcalib.stats.means import (
+    FEW_LABELS,
     MeanInterval,
     clopper_pearson,
     clustered_size,

@@ -24,7 +24,7 @@ from skcalib.errors.kernel import (
     row_slices,
     takes_blocks,
 )
-from skcalib.stats.few_events import FEW, impossible_labels, uncertain_labels
+from skcalib.stats.means import FEW, impossible_labels, uncertain_labels
 from skcalib.stats.pvalues import drawn_pvalue
 
 if TYPE_CHECKING:
