@@ -16,12 +16,12 @@ from skcalib._util.validation import check_indices
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.errors.drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
     block_estimates,
     check_statistic,
+    few_labels,
     resolve_kernel,
 )
 from skcalib.significance.windows import WindowComparison, compare_windows
