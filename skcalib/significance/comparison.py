@@ -31,12 +31,12 @@ from skcalib.data.problem import (
 from skcalib.data.samples import named_events
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
-from skcalib.errors.drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
     block_estimates,
     check_statistic,
+    few_labels,
     resolve_kernel,
 )
 from skcalib.errors.logistic import (
