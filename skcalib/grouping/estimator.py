@@ -49,7 +49,7 @@ from skcalib.grouping.partition_bound import (
 )
 from skcalib.grouping.risk_bound import ScoreCurve, fit_risk
 from skcalib.recalibration import CalibrationImprovement
-from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.base import recalibrated_proba
 from skcalib.recalibration.held_out import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.smoothers import SmootherLike, resolve_smoother
