@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from skcalib._util.ties import merge_ties
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.types import Method
 from skcalib.data.clusters import effective_size, independent_size, student_level
 from skcalib.data.notions import NotionLike, resolve_notion

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from skcalib._util.arithmetic import level_starts, top_class
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import level_starts, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
-from skcalib.data.samples import SketchedSamples, read_samples
+from skcalib.data.problem import SketchedSamples, read_samples
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike

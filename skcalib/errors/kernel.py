@@ -31,8 +31,7 @@ from skcalib._util.validation import check_proba, look_up, mean_one
 from skcalib.data.clusters import cluster_sums
 from skcalib.data.labels import check_y, class_columns
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
-from skcalib.data.problem import Problem, check_problem
-from skcalib.data.samples import over_labels
+from skcalib.data.problem import Problem, check_problem, over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
 
 if TYPE_CHECKING:

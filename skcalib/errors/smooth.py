@@ -18,7 +18,7 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import effective_size
 from skcalib.data.notions import NotionLike, resolve_notion
-from skcalib.data.samples import read_samples
+from skcalib.data.problem import read_samples
 from skcalib.errors.binned import resolve_norm
 from skcalib.scores import weighted_mean
 

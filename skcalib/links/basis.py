@@ -20,7 +20,7 @@ from numpy.polynomial.legendre import legder, legval
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
-from skcalib._util.softmax import log_softmax, row_max
+from skcalib._util.arithmetic import log_softmax, row_max
 from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
 from skcalib.links.logits import detection_limit, log_forecast
 

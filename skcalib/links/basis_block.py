@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skcalib._util.softmax import centred
+from skcalib._util.arithmetic import centred
 
 FEW_CLASSES = 20  # up to which there may be constants for each class and each most likely class
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
-from skcalib._util.records import Record
+from skcalib._util.formatting import Record
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._util.softmax import centred
+from skcalib._util.arithmetic import centred
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import one_hot_rows
 from skcalib.links.averaging import Model, ModelAverage

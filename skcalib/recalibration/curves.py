@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from skcalib._util.ties import reach_in_single_precision
+from skcalib._util.arithmetic import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._util.validation import look_up, mean_one, number_of_samples
 from skcalib.data.notions import rests_and_classes

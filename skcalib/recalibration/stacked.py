@@ -17,8 +17,8 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import shown
-from skcalib._util.records import Record
 from skcalib._util.types import CV, ArrayLike
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level

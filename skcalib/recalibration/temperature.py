@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._util.shared_fits import fit_once
+from skcalib._util.parallel import fit_once
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import number_of_samples
 from skcalib.data.clusters import outside_level

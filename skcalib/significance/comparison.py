@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._util.formatting import pvalue_text
+from skcalib._util.formatting import Record, pvalue_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices
 from skcalib.data.labels import draw_codes

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit, logit
 from scipy.stats import t as student
 
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, inflation

@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
 from skcalib.data.clusters import effective_size, number_clusters
 from skcalib.data.labels import check_y, listed, unique_labels
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, ProblemSummary
-from skcalib.data.samples import named_events
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, ProblemSummary, named_events
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.logistic import (
