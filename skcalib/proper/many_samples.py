@@ -33,13 +33,12 @@ from skcalib._util.softmax import centred, softmax_parts
 from skcalib.data.clusters import cluster_sums, effective_size, in_order
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.averaging import PRIOR, Model, ModelAverage, identity_model, tree_of
-from skcalib.links.basis import CONFUSION, Directions
+from skcalib.links.basis import CONFUSION, BasisBlock, Directions
 from skcalib.proper.map_average import AveragedProblem, ErrorTerms
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.links.basis_block import BasisBlock
     from skcalib.proper.residual_tests import Extension
 
 _MANY = 200_000  # samples above which they are merged

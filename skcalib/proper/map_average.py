@@ -44,7 +44,7 @@ from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.links.basis_block import BasisBlock
+    from skcalib.links.basis import BasisBlock
 
 #: The targets of intervals.
 CURVE = "E D(C, S), as far as {} polynomials of the log odds represent C = E[Y|S]"
