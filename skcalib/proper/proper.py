@@ -43,8 +43,13 @@ from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import LabelsLike, Problem, check_problem
 from skcalib.data.samples import only_problem, over_labels, over_problems, reduced, reduced_fields
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.proper.many_samples import OneStepProblem, compress_rows, is_large, n_fitted
-from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.map_average import (
+    AveragedProblem,
+    OneStepProblem,
+    compress_rows,
+    is_large,
+    n_fitted,
+)
 from skcalib.scores import (
     Brier,
     Divergence,

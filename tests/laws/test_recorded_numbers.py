@@ -500,7 +500,7 @@ def shown(y, P, X, weight):
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
     "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
+    "proper.map_average": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers.kernel_sums": {"_PAIRS": 1000, "_MANY": 500},
