@@ -27,7 +27,7 @@ from skcalib.error_intervals.request import (
     unwrap,
 )
 from skcalib.errors.binned import calibration_error, resolve_norm
-from skcalib.errors.smooth import kde_calibration_error
+from skcalib.errors.unbinned import kde_calibration_error
 
 #: Public names of metrics -> functions with their options.
 METRICS = {name: quantity.metric for name, quantity in by("name").items()}

@@ -19,8 +19,14 @@ from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.data.notions import Canonical, Notion, resolve_notion, resolve_reduced
 from skcalib.data.problem import ForecastSummary, Problem, Samples, check_problem, only_problem
-from skcalib.error_intervals.exact import FEW_REASON, is_few, rarest_label
-from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
+from skcalib.error_intervals.proper import (
+    FEW_REASON,
+    SMOOTHED,
+    estimate_of_solved,
+    estimate_proper_error,
+    is_few,
+    rarest_label,
+)
 from skcalib.error_intervals.request import jackknife
 from skcalib.errors.binned import (
     DISTANCES,
@@ -30,8 +36,6 @@ from skcalib.errors.binned import (
     quantile_edges,
     resolve_norm,
 )
-from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
-from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
 from skcalib.errors.kernel import (
     MANY,
     Embedding,
@@ -40,12 +44,16 @@ from skcalib.errors.kernel import (
     check_components,
     check_locations,
     check_pairs,
+    drawn_embedding_pvalue,
+    drawn_kernel_pvalue,
+    few_labels,
     one_problem,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
 from skcalib.errors.logistic import index_of_solved
+from skcalib.errors.unbinned import KS_REDUCTIONS, PredictedClass
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import (
     Brier,

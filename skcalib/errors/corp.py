@@ -39,7 +39,7 @@ from skcalib.data.problem import (
 )
 from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.smoothers.partition import TiedScores
-from skcalib.stats.few_events import refutation
+from skcalib.stats.means import refutation
 from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
 

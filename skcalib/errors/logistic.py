@@ -19,8 +19,7 @@ from skcalib.links.newton import likelihood_tolerance, logistic_regression
 from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
 from skcalib.smoothers import SmootherLike, resolve_smoother
-from skcalib.stats.few_events import FEW, uncertain_labels
-from skcalib.stats.means import MeanInterval
+from skcalib.stats.means import FEW, MeanInterval, uncertain_labels
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike, Problem

@@ -20,7 +20,7 @@ from skcalib.data.problem import check_problem
 from skcalib.error_intervals import ErrorInterval
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links.logits import detection_limit, log_forecast
-from skcalib.links.temperature import fit_bias_corrected
+from skcalib.links.maps import fit_bias_corrected
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.means import MeanInterval
 

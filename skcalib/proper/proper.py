@@ -51,8 +51,13 @@ from skcalib.data.problem import (
     reduced_fields,
 )
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.proper.many_samples import OneStepProblem, compress_rows, is_large, n_fitted
-from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.map_average import (
+    AveragedProblem,
+    OneStepProblem,
+    compress_rows,
+    is_large,
+    n_fitted,
+)
 from skcalib.scores import (
     Brier,
     Divergence,

@@ -22,8 +22,7 @@ from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
-from skcalib.links.continuation import Continuation
-from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.links.logits import Continuation, detection_limit, log_forecast
 from skcalib.links.newton import likelihood_tolerance, logistic_loss, minimise_convex
 from skcalib.recalibration.base import Recalibrator, divided_by_sum
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch

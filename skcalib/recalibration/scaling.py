@@ -35,7 +35,7 @@ from skcalib.links import (
 )
 from skcalib.links.affine import affine_fit, affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import AverageWithout, ModelAverage, averaged_map
-from skcalib.links.continuation import Continuation
+from skcalib.links.logits import Continuation
 from skcalib.links.newton import one_step_is_enough
 from skcalib.recalibration.base import LogitRecalibrator, check_seed
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow

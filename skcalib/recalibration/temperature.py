@@ -18,7 +18,7 @@ from skcalib.data.clusters import outside_level
 from skcalib.data.labels import one_hot_rows
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links.logits import LogRows
-from skcalib.links.temperature import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
+from skcalib.links.maps import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration.base import LogitRecalibrator
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
 from skcalib.scores import LogLoss, LossLike, ProperScore, weighted_mean

@@ -23,8 +23,7 @@ from skcalib.errors.logistic import (
 )
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss, TotalVariation, weighted_mean, weighted_quantile
-from skcalib.significance.binary import run_test
-from skcalib.significance.logistic import JointRatio
+from skcalib.significance.binary import JointRatio, run_test
 from skcalib.stats.means import (
     MeanInterval,
     concordance_interval,

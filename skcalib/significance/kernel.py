@@ -23,22 +23,20 @@ from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.errors.drawn_labels import (
-    any_impossible,
-    drawn_embedding_pvalue,
-    drawn_kernel_pvalue,
-    few_labels,
-)
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
     Embedding,
     ResidualKernel,
+    any_impossible,
     block_estimates,
     check_locations,
     check_pairs,
     check_statistic,
+    drawn_embedding_pvalue,
+    drawn_kernel_pvalue,
     estimate,
+    few_labels,
     one_problem,
     random_block_estimates,
     random_blocks,
