@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, AxesLike, Label, MatrixLike
 from skcalib._util.validation import check_proba
 from skcalib.data.problem import check_problem

@@ -24,9 +24,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
+from skcalib._util.arithmetic import SINGLE
 from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
-from skcalib._util.ties import SINGLE
 from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib._util.validation import (
     HALF_TOLERANCE,

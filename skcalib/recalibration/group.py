@@ -55,9 +55,8 @@ from skcalib._util.validation import (
     take_rows,
     weighted_rows,
 )
-from skcalib.data.features import FeatureEncoder
+from skcalib.data.features import FeatureEncoder, as_cells, is_frame, read_column
 from skcalib.data.problem import check_label_probabilities, indicator_problem
-from skcalib.data.table_columns import as_cells, is_frame, read_column
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.recalibration.base import (
     IdentityRecalibrator,

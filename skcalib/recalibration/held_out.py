@@ -18,11 +18,10 @@ from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import join_folds, run_each
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import CV, ArrayLike, Label
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import (

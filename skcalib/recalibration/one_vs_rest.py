@@ -20,14 +20,19 @@ from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.ties import reach_in_single_precision
+from skcalib._util.arithmetic import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._util.validation import look_up, mean_one, number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
-from skcalib.links.continuation import Continuation
-from skcalib.links.logits import curve_of_ranks, detection_limit, in_clumps, log_forecast
+from skcalib.links.logits import (
+    Continuation,
+    curve_of_ranks,
+    detection_limit,
+    in_clumps,
+    log_forecast,
+)
 from skcalib.links.newton import (
     likelihood_tolerance,
     logistic_loss,

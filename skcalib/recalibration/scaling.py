@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.shared_fits import fit_once
+from skcalib._util.parallel import fit_once
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
@@ -39,10 +39,9 @@ from skcalib.links import (
 )
 from skcalib.links.affine import affine_fit, affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import AverageWithout, ModelAverage, averaged_map
-from skcalib.links.continuation import Continuation
-from skcalib.links.logits import LogRows
+from skcalib.links.logits import Continuation, LogRows
+from skcalib.links.maps import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
 from skcalib.links.newton import one_step_is_enough
-from skcalib.links.temperature import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration.base import (
     FittedFromParts,
     FittedFromSketch,

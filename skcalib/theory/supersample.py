@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import check_choice, checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import (
     ArrayLike,
     BinCount,

@@ -500,11 +500,10 @@ def shown(y, P, X, weight):
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
     "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
+    "proper.map_average": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
-    "smoothers.beta_sums": {"_PAIRS": 1000},
-    "smoothers.dirichlet_sums": {"_MANY": 500},
+    "smoothers.kernel_sums": {"_PAIRS": 1000, "_MANY": 500},
     "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
     "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},

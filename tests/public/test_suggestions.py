@@ -9,7 +9,7 @@ from public_estimators import RECALIBRATORS
 from public_functions import DISPLAYS, FORECASTS, package_names, public_name
 
 import skcalib
-from skcalib._util.suggestions import OTHER_NAMES, suggestion
+from skcalib._util.messages import OTHER_NAMES, suggestion
 from skcalib.kernels import KERNELS
 from skcalib.recalibration.held_out import RECALIBRATORS as NAMED_RECALIBRATORS
 

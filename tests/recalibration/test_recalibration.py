@@ -20,8 +20,8 @@ import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap, fit_bias_corrected
 from skcalib.links.logits import log_forecast
+from skcalib.links.maps import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.links.newton import minimise_convex
-from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS, lowest_inverse_temperature
 from skcalib.scores import Brier, LogLoss, Spherical
