@@ -15,8 +15,7 @@ from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count, check_indices
 from skcalib.data.clusters import cluster_sums, number_clusters
 from skcalib.data.notions import NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, binary_events, check_problem
 from skcalib.grouping.by_group import N_FOLDS, join, split_and_join
 from skcalib.grouping.equal_scores import EqualScores
 from skcalib.significance.comparison import two_windows

@@ -19,7 +19,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._util.ties import merge_ties
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.validation import mean_one
 from skcalib.data.clusters import (
     cluster_sums,

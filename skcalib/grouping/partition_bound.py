@@ -28,8 +28,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
+from skcalib._util.formatting import Record
 from skcalib._util.parallel import run_each, threads_for
-from skcalib._util.records import Record
 from skcalib._util.validation import take_rows
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.partition import (

@@ -31,7 +31,7 @@ from skcalib.grouping.partition_bound import (
 )
 from skcalib.links.averaging import averaged_map
 from skcalib.links.logits import detection_limit, log_forecast
-from skcalib.recalibration.corrected_model import (
+from skcalib.recalibration.group import (
     MOST_COMPONENTS,
     Components,
     Mixing,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import (
     check_finite,

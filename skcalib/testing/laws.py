@@ -7,8 +7,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from skcalib._util.docstrings import add_parameters, by_name, docstring_of, sections_of
-from skcalib._util.parameters import Function
+from skcalib._util.parameters import Function, add_parameters, by_name, docstring_of, sections_of
 
 __all__: list[str] = []  # the laws use these, and users the checkers
 

@@ -51,7 +51,7 @@ from skcalib.grouping.risk_bound import (
     risk_terms,
     steps_beside_score,
 )
-from skcalib.recalibration.corrected_model import Mixing
+from skcalib.recalibration.group import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 from skcalib.stats.pvalues import bonferroni
