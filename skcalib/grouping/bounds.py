@@ -35,8 +35,8 @@ from scipy.special import ndtri, softmax
 from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 
+from skcalib._util.formatting import Record
 from skcalib._util.parallel import out_of_fold, run_each, threads_for
-from skcalib._util.records import Record
 from skcalib._util.validation import mean_one, take_rows
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import is_one_hot
@@ -54,7 +54,7 @@ from skcalib.grouping.partition import (
 )
 from skcalib.links.averaging import averaged_map
 from skcalib.links.logits import detection_limit, log_forecast
-from skcalib.recalibration.corrected_model import (
+from skcalib.recalibration.group import (
     MOST_COMPONENTS,
     Components,
     Mixing,

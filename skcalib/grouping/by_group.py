@@ -15,17 +15,12 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._util.formatting import printable
+from skcalib._util.formatting import Record, printable
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, GroupsLike, Label
 from skcalib._util.validation import check_indices, mean_one, take_rows, to_numpy, weighted_rows
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
-from skcalib.data.labels import check_y
-from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events, named_events, refuse_data_of_summary
-from skcalib.data.table_columns import (
+from skcalib.data.features import (
     Column,
     is_frame,
     names_of_columns,
@@ -33,6 +28,17 @@ from skcalib.data.table_columns import (
     read_columns,
     resolution,
     times_as_text,
+)
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
+from skcalib.data.problem import (
+    ForecastSummary,
+    LabelsLike,
+    Problem,
+    binary_events,
+    check_problem,
+    named_events,
+    refuse_data_of_summary,
 )
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.grouping.equal_scores import EqualScores, compare, join, label_sum_pvalue

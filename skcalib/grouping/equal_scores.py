@@ -23,9 +23,9 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.formatting import pvalue_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count, check_indices, mean_one
 from skcalib.data.clusters import (
@@ -36,10 +36,9 @@ from skcalib.data.clusters import (
     number_clusters,
 )
 from skcalib.data.notions import NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, binary_events, check_problem
 from skcalib.links.averaging import averaged_map
-from skcalib.significance.windows import two_windows
+from skcalib.significance.comparison import two_windows
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict, smooth_other_clusters
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue

@@ -16,20 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
-from skcalib._util.shared_fits import add_fit, fit_once
-from skcalib._util.softmax import softmax_parts
+from skcalib._util.arithmetic import softmax_parts
+from skcalib._util.parallel import add_fit, fit_once
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
-from skcalib.links.basis import BY_CLASS, CONFUSION, Directions, LogitBasis
+from skcalib.links.basis import BY_CLASS, CONFUSION, BasisBlock, Directions, LogitBasis
 from skcalib.links.newton import expansion_holds, is_usual, minimise_convex
-
-if TYPE_CHECKING:
-    from skcalib.links.basis_block import BasisBlock
 
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
 _OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted

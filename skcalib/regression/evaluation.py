@@ -15,9 +15,9 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, RandomState, RowIndex
 from skcalib._util.validation import (
     check_count,

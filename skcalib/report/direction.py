@@ -40,8 +40,7 @@ from skcalib.report.findings import (
 )
 from skcalib.report.subgroups import worst_places
 from skcalib.scores import LogLoss, weighted_mean
-from skcalib.significance.binary import run_test
-from skcalib.significance.logistic import JointRatio
+from skcalib.significance.binary import JointRatio, run_test
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.stats.means import MeanInterval, rate_interval
 

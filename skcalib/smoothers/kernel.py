@@ -1,8 +1,7 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
 `DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
-too few neighbours. For two columns the sums of kernels take near-linear time (`beta_sums`);
-for more columns they are exact sums over blocks of all pairs (`dirichlet_sums`).
+too few neighbours. `kernel_sums` has the sums of kernels.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -27,8 +25,7 @@ from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_at_least_two, check_folds
-from skcalib.smoothers.beta_sums import beta_average, beta_leave_one_out, beta_log_likelihoods
-from skcalib.smoothers.dirichlet_sums import dirichlet_average, dirichlet_log_likelihoods
+from skcalib.smoothers.kernel_sums import kernel_average, leave_one_out, log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -176,10 +173,9 @@ class DirichletKernel(Smoother):
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
         points = self._spread(np.asarray(forecast, dtype=np.float64))
-        rows = points, self._points, self.weight_, target
-        if self.forecast_.shape[1] == 2:
-            return beta_average(*rows, self.bandwidth_)
-        return dirichlet_average(*rows, self.bandwidth_, n_jobs=self.n_jobs)[0]
+        return kernel_average(
+            points, self._points, self.weight_, target, self.bandwidth_, self.n_jobs
+        )
 
     def _write(self, add, x):
         shape = self._points / self._points.sum(axis=1, keepdims=True) / self.bandwidth_
@@ -311,19 +307,11 @@ class DirichletKernel(Smoother):
 
     def _leave_one_out(self, values):
         """The function of a bandwidth that averages values (n, C) over all other samples."""
-        rows = self._points, self.weight_, values
-        if self.forecast_.shape[1] == 2:
-            return beta_leave_one_out(*rows)
-        return lambda bandwidth: dirichlet_average(
-            self._points, *rows, bandwidth, leave_out=True, n_jobs=self.n_jobs
-        )[0]
+        return leave_one_out(self._points, self.weight_, values, self.n_jobs)
 
     def _log_likelihoods(self):
         """The function of bandwidths that gives leave-one-out log likelihoods."""
-        if self.forecast_.shape[1] == 2:
-            return beta_log_likelihoods(self._points, self.weight_)
-        rows = self._points, self.weight_
-        return partial(dirichlet_log_likelihoods, *rows, n_jobs=self.n_jobs)
+        return log_likelihoods(self._points, self.weight_, self.n_jobs)
 
 
 # --- Search for the bandwidth ---------------------------------------------------------------------

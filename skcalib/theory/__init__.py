@@ -16,8 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import check_choice, checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import (
     ArrayLike,
     BinCount,
@@ -32,7 +32,7 @@ from skcalib.data.labels import check_classes, check_y, one_hot, unique_labels
 from skcalib.data.notions import Auto
 from skcalib.errors import calibration_error
 from skcalib.estimators.classifiers import classifier_proba, clone_estimator, fit_rows
-from skcalib.recalibration.fitting import align_columns
+from skcalib.recalibration.base import align_columns
 from skcalib.stats.bins import (
     BIN_RULES,
     LOG2,

@@ -49,7 +49,7 @@ from skcalib.grouping.partition import (
     order_of,
     stratified_half,
 )
-from skcalib.recalibration.corrected_model import Mixing
+from skcalib.recalibration.group import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 from skcalib.stats.pvalues import bonferroni

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
-from skcalib.smoothers import dirichlet_sums
-from skcalib.smoothers.dirichlet_sums import (
+from skcalib.smoothers import kernel_sums
+from skcalib.smoothers.kernel_sums import (
     Dropping,
     Sources,
     dirichlet_average,
@@ -83,7 +83,7 @@ def assert_close(sums, expected):
 def drop(request, monkeypatch):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
-    monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
+    monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
     monkeypatch.setattr(Dropping, "pays", lambda *_: True)
     return dropping
 
@@ -125,12 +125,12 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     near = near + 0.1 * far
     near /= near.sum(axis=1, keepdims=True)
     is_near = np.arange(2100) >= first_near
-    is_near[:: 2100 // dirichlet_sums._SOME] = False
+    is_near[:: 2100 // kernel_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
     weight, carefully = np.ones(2100), []
-    add = dirichlet_sums._TileSums._add_carefully
+    add = kernel_sums._TileSums._add_carefully
     monkeypatch.setattr(
-        dirichlet_sums._TileSums,
+        kernel_sums._TileSums,
         "_add_carefully",
         lambda *a: [carefully.append(a[1].number), add(*a)],
     )
@@ -158,7 +158,7 @@ def test_few_sources_points_and_values(drop):
 
 @pytest.mark.parametrize("one_hot", [True, False])
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
-    monkeypatch.setattr(dirichlet_sums, "_TASK", 64)
+    monkeypatch.setattr(kernel_sums, "_TASK", 64)
     forecast, target, weight = make("confident", 1100, 3)
     values = target if one_hot else forecast
     threads_before = [library["num_threads"] for library in threadpool_info()]
@@ -247,7 +247,7 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
     forecast, target, weight = make(kind, 3100, 4, seed=5)
     shares = []
     for dropping in (False, True):
-        monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
+        monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
         sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         shares.append(sums[0])
