@@ -15,9 +15,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skcalib._util.messages import is_finite, shown, unique_names
-from skcalib._util.softmax import row_sum
-from skcalib._util.suggestions import refusal
+from skcalib._util.arithmetic import row_sum
+from skcalib._util.messages import is_finite, refusal, shown, unique_names
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skcalib._util.formatting import decimals_of, nonnegative_text
+from skcalib._util.formatting import Record, decimals_of, nonnegative_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import seed_of
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
 from skcalib._util.validation import check_indices, weighted_features
 from skcalib.data.notions import Classwise, Cumulative, NotionLike, TopLabel, resolve_notion

@@ -11,13 +11,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import is_finite, is_whole, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib.data.notions import Classwise, Cumulative, NotionLike, resolve_notion
-from skcalib.data.problem import check_problem, event_last
-from skcalib.data.samples import Samples
+from skcalib.data.problem import Samples, check_problem, event_last
 from skcalib.displays import drawing as draw
 from skcalib.displays.display import Display
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by

@@ -509,7 +509,7 @@ LIMITS = {
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
     "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
-    "recalibration.temperature": {"_LARGE": 1000},
+    "recalibration.scaling": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
     "grouping.differences": {"MOST_SEARCHED": 400},
 }
