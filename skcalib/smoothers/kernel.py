@@ -134,7 +134,7 @@ class DirichletKernel(Smoother):
             look_up(self.loss, SCORES, "loss", kind=ProperScore)
         self.bandwidth_search_ = None
         by_rule = isinstance(self.bandwidth, str)
-        self._spread_by(crowded(self.forecast_, 10.0**LOWEST) if by_rule else None)
+        self._spread_by(self._curve_of(self.forecast_) if by_rule else None)
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
             _warn_few_neighbours(self, check_random_state(self.random_state))
@@ -227,6 +227,9 @@ class DirichletKernel(Smoother):
                 f"(n_samples, n_columns), got {shown(bandwidth)}."
             )
         return float(bandwidth)
+
+    def _curve_of(self, forecast):
+        return crowded(forecast, 10.0**LOWEST)
 
     def _spread_by(self, curve):
         """Set the function that spreads crowded forecasts, and the points of the kernels."""
