@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from skcalib import GroupingDisplay, GroupingLossEstimator
 from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays.grouping import ABOVE, BELOW, COLORS, HELD, title
+from skcalib.displays.groups import ABOVE, BELOW, COLORS, HELD, title
 from skcalib.stats.means import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions
