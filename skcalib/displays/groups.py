@@ -537,8 +537,9 @@ def legend_entries(ax, line, diagrams, *, level):
     side = sides[np.argmax(sizes)]
     style |= {"color": COLORS[side], "marker": MARKERS[side], "markersize": np.sqrt(_AREA)}
     regions.append((Line2D([], [], **style), f"Largest region: {sizes.max():,} samples"))
-    curve, *others = base.legend_entries(ax)
-    return [curve, *regions, *others]
+    entries = base.legend_entries(ax)
+    place = next((k for k, (artist, _) in enumerate(entries, start=1) if artist is line), 0)
+    return [*entries[:place], *regions, *entries[place:]]
 
 
 def write_rules(ax, diagram, n_rules):
