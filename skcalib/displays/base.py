@@ -19,21 +19,28 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._util.docstrings import (
+from skcalib._util.formatting import class_text, printable
+from skcalib._util.parameters import (
+    ENTRIES,
     add_entries,
     add_parameters,
     by_name,
+    check_choice,
+    checks_parameters,
     docstring_of,
     sections_of,
 )
-from skcalib._util.formatting import class_text, printable
-from skcalib._util.parameters import ENTRIES, check_choice, checks_parameters
 from skcalib._util.types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Classwise, Cumulative, Multilabel, resolve_notion
-from skcalib.data.problem import ForecastSummary, check_problem, check_sketch
-from skcalib.data.samples import binary_events, named_events
+from skcalib.data.problem import (
+    ForecastSummary,
+    binary_events,
+    check_problem,
+    check_sketch,
+    named_events,
+)
 from skcalib.estimators.classifiers import (
     ClassifierInspector,
     held_out_problem,

@@ -16,12 +16,11 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 
-from skcalib._util.formatting import numbers
+from skcalib._util.arithmetic import reach_of
+from skcalib._util.formatting import Record, numbers
 from skcalib._util.messages import shown
 from skcalib._util.parallel import seed_of
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import reach_of
 from skcalib._util.types import (
     CV,
     ArrayLike,

@@ -15,16 +15,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.formatting import decimals_of, nonnegative_text
+from skcalib._util.formatting import Record, decimals_of, nonnegative_text
 from skcalib._util.messages import is_finite, is_whole, shown
 from skcalib._util.parallel import seed_of
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
 from skcalib._util.validation import check_indices, weighted_features
 from skcalib.data.notions import Classwise, Cumulative, NotionLike, TopLabel, resolve_notion
-from skcalib.data.problem import Problem, check_problem, event_last
-from skcalib.data.samples import Samples
+from skcalib.data.problem import Problem, Samples, check_problem, event_last
 from skcalib.displays import base
 from skcalib.displays.groups import grouping_interval
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by

@@ -16,9 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.formatting import decimals_of, printable
+from skcalib._util.formatting import Record, decimals_of, printable
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
     ArrayLike,

@@ -12,23 +12,23 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, AxesLike, Label, MatrixLike
 from skcalib._util.validation import check_proba
 from skcalib.data.problem import check_problem
 from skcalib.displays import base
 from skcalib.estimators.classifiers import aligned_proba
 from skcalib.estimators.recalibrated import CrossFitProba, RecalibratedClassifierCV
-from skcalib.recalibration.fitting import (
+from skcalib.recalibration.base import (
     check_fitted_recalibrator,
     fit_recalibrator,
     is_injective,
     recalibrated_proba,
     steps_of,
 )
-from skcalib.recalibration.stacked import resolve_recalibrator
+from skcalib.recalibration.held_out import resolve_recalibrator
 
 __all__ = ["RecalibrationDisplay", "RecalibrationMap"]
 

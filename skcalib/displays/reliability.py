@@ -17,12 +17,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from skcalib._util.formatting import nonnegative_text
-from skcalib._util.messages import shown
+from skcalib._util.arithmetic import merge_ties
+from skcalib._util.formatting import Record, nonnegative_text
+from skcalib._util.messages import refusal, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.suggestions import refusal
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import (
     CV,
     ArrayLike,

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
-from skcalib._util.ties import merge_ties
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.types import Method
 from skcalib.data.clusters import (
     cluster_sums,

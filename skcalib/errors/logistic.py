@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, stdtrit
 
+from skcalib._util.formatting import Record, interval_rows
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
-from skcalib.data.samples import only_problem, over_problems, reduced
+from skcalib.data.problem import only_problem, over_problems, reduced
 from skcalib.links.newton import likelihood_tolerance, logistic_regression
 from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile

@@ -15,17 +15,12 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._util.formatting import printable
+from skcalib._util.formatting import Record, printable
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, GroupsLike, Label
 from skcalib._util.validation import check_indices, mean_one, take_rows, to_numpy, weighted_rows
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
-from skcalib.data.labels import check_y
-from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events, named_events, refuse_data_of_summary
-from skcalib.data.table_columns import (
+from skcalib.data.features import (
     Column,
     is_frame,
     names_of_columns,
@@ -34,8 +29,19 @@ from skcalib.data.table_columns import (
     resolution,
     times_as_text,
 )
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
+from skcalib.data.problem import (
+    ForecastSummary,
+    LabelsLike,
+    Problem,
+    binary_events,
+    check_problem,
+    named_events,
+    refuse_data_of_summary,
+)
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.grouping.equal_scores import EqualScores, compare, label_sum_pvalue
+from skcalib.grouping.equal_scores import EqualScores, compare, join, label_sum_pvalue
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import MeanInterval, observed_expected_ratio, rate_interval
 from skcalib.stats.pvalues import benjamini_hochberg
@@ -46,8 +52,6 @@ if TYPE_CHECKING:
 
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
-#: Folds of the isotonic curve of a sketch.
-N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -352,39 +356,10 @@ def _of_sketch(sketch, notion):
     keys = sorted(keys, key=lambda key: place(str(key)))
     rows = []
     for named in zip(*(named_events(sketch.group(key), None, notion) for key in keys), strict=True):
-        problem, group, folds = split_and_join([event for _, event in named], N_FOLDS)
+        problem, group, folds = join([event for _, event in named])
         event = named[0][0]
         rows.append((event, _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
     return _Grouped([str(key) for key in keys], rows, overlapping=False)
-
-
-def split_and_join(
-    problems: list[Problem], n_folds: int
-) -> tuple[Problem, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """The rows of problems whose rows stand for several samples, divided at random into folds.
-
-    -> (`Problem` of all rows, number of the problem of each, folds as pairs of rows)
-    """
-    split = [problem.split(n_folds, seed) for seed, problem in enumerate(problems)]
-    sizes = [len(problem.weight) for problem, _ in split]
-    which = np.repeat(np.arange(len(problems)), sizes)
-    fold = np.empty(len(which), dtype=np.int64)
-    for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
-        for k, inside in enumerate(folds):
-            fold[start + inside] = k
-    pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
-    pairs = [(train, test) for train, test in pairs if len(train) and len(test)]
-    return join([problem for problem, _ in split]), which, pairs
-
-
-def join(problems: list[Problem]) -> Problem:
-    """The rows of several problems of the same classes."""
-    names = ("forecast", "labels_or_target", "weight", "square", "count", "cluster")
-    columns: dict[str, Any] = {}
-    for name in names:
-        parts = [getattr(problem, name) for problem in problems]
-        columns[name] = None if parts[0] is None else np.concatenate(parts)
-    return Problem(classes=problems[0].classes, **columns)
 
 
 # --- Statistics -----------------------------------------------------------------------------------

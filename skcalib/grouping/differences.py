@@ -16,9 +16,9 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from skcalib._util.arithmetic import merge_ties
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import check_indices, take_rows, weighted_features
 from skcalib.data.clusters import effective_size

@@ -1,7 +1,7 @@
 """`GroupingLossEstimator`, and the grouping loss before and after a correction.
 
-`fit_problem` chooses between the partition bound (`skcalib.grouping.partition_bound`) and the risk
-bound (`skcalib.grouping.risk_bound`); `collect` makes the attributes from the fits.
+`fit_problem` chooses between the partition bound and the risk bound (`skcalib.grouping.bounds`);
+`collect` makes the attributes from the fits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._util.formatting import nonnegative_text, pvalue_text
+from skcalib._util.formatting import Record, nonnegative_text, pvalue_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each, threads_for
 from skcalib._util.parameters import check_choice, check_parameters_of, checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
     ArrayLike,
@@ -39,17 +38,18 @@ from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.estimators.classifiers import ClassifierInspector
-from skcalib.grouping.partition import allows_nan, is_estimator
-from skcalib.grouping.partition_bound import (
+from skcalib.grouping.bounds import (
     GroupingFit,
     GroupingProblem,
     Options,
+    ScoreCurve,
     fit_given_regions,
     fit_partition,
+    fit_risk,
 )
-from skcalib.grouping.risk_bound import ScoreCurve, fit_risk
+from skcalib.grouping.partition import allows_nan, is_estimator
 from skcalib.recalibration import CalibrationImprovement
-from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.base import recalibrated_proba
 from skcalib.recalibration.held_out import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.smoothers import SmootherLike, resolve_smoother

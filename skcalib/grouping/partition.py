@@ -24,8 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.messages import shown
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums

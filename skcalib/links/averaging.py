@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
-from skcalib._util.shared_fits import add_fit, fit_once
-from skcalib._util.softmax import softmax_parts
+from skcalib._util.arithmetic import softmax_parts
+from skcalib._util.parallel import add_fit, fit_once
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.basis import BY_CLASS, CONFUSION, BasisBlock, Directions, LogitBasis

@@ -24,7 +24,7 @@ from numpy.polynomial.legendre import legder, legval
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array, issparse
 
-from skcalib._util.softmax import centred, log_softmax, row_max
+from skcalib._util.arithmetic import centred, log_softmax, row_max
 from skcalib.links.logits import detection_limit, log_forecast
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve

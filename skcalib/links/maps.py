@@ -37,7 +37,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from skcalib._util.records import Record
+from skcalib._util.formatting import Record
 from skcalib._util.validation import mean_one
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.logits import LogRows

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import pearson3
 
+from skcalib._util.arithmetic import merge_ties, top_class
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, check_proba, drop_zero_weights
 from skcalib.data.class_columns import check_column_names

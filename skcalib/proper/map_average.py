@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from skcalib._util.softmax import centred, softmax_parts
+from skcalib._util.arithmetic import centred, softmax_parts
 from skcalib.data.clusters import (
     cluster_sums,
     effective_size,

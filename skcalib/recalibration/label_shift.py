@@ -14,14 +14,18 @@ from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.arithmetic import bin_ends
 from skcalib._util.messages import shown
-from skcalib._util.ties import bin_ends
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
-from skcalib.recalibration.base import LogitRecalibrator, Recalibrator, divided_by_sum
-from skcalib.recalibration.fitting import FittedFromSketch
+from skcalib.recalibration.base import (
+    FittedFromSketch,
+    LogitRecalibrator,
+    Recalibrator,
+    divided_by_sum,
+)
 from skcalib.scores import LossLike, weighted_mean
 from skcalib.smoothers.partition import quantile_cuts
 

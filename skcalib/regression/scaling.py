@@ -28,7 +28,7 @@ from skcalib._util.types import CV, ArrayLike, MatrixLike
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.clusters import folds_of_groups
 from skcalib.estimators.classifiers import MetaEstimator, clone_estimator, fit_rows
-from skcalib.regression.reliability import (
+from skcalib.regression.evaluation import (
     Moments,
     centred,
     check_moments,

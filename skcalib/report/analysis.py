@@ -10,9 +10,8 @@ import numpy as np
 from scipy.stats import norm
 
 from skcalib._util.formatting import limit_of_noise
-from skcalib._util.parallel import threads_for
+from skcalib._util.parallel import shared_fits, threads_for
 from skcalib._util.progress import stage
-from skcalib._util.shared_fits import shared_fits
 from skcalib._util.types import ArrayLike
 from skcalib.data.clusters import effective_size
 from skcalib.data.features import encode_features

@@ -15,10 +15,9 @@ from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.utils import indexable
 
-from skcalib._util.formatting import printable
+from skcalib._util.formatting import frame_of, printable
 from skcalib._util.parallel import seed_of
 from skcalib._util.parameters import checks_parameters, completes_docstrings
-from skcalib._util.records import frame_of
 from skcalib._util.types import CV, ArrayLike, MatrixLike, RandomState
 from skcalib.data.clusters import independent_size
 from skcalib.data.labels import check_y

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.stats import norm
 
-from skcalib._util.formatting import limit_of_noise
-from skcalib._util.records import Record
+from skcalib._util.formatting import Record, limit_of_noise
 from skcalib.data.notions import TopLabel
 from skcalib.errors import ScoreDecomposition
 from skcalib.recalibration.held_out import RecalibratorSelection

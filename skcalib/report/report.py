@@ -31,8 +31,14 @@ from skcalib._util.validation import (
 )
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Auto
-from skcalib.data.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
-from skcalib.data.samples import only_problem
+from skcalib.data.problem import (
+    ForecastSummary,
+    Problem,
+    check_problem,
+    check_sketch,
+    event_last,
+    only_problem,
+)
 from skcalib.estimators.classifiers import held_out_problem, response_of
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
 from skcalib.report.advice import advice_on_maps

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._util.arithmetic import level_starts, merge_ties
 from skcalib._util.formatting import (
     interval,
     nonnegative,
@@ -23,7 +24,6 @@ from skcalib._util.formatting import (
     rates,
     says_nothing,
 )
-from skcalib._util.ties import level_starts, merge_ties
 from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import TopLabel
 from skcalib.grouping import GroupingLossEstimator

@@ -17,8 +17,8 @@ from scipy.stats import poisson
 
 from skcalib._util.formatting import rates
 from skcalib._util.types import MatrixLike
+from skcalib.data.features import as_cells
 from skcalib.data.notions import TopLabel
-from skcalib.data.table_columns import as_cells
 from skcalib.report.findings import class_name, first_classes
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import concordance_interval, mean_interval, rate_interval

@@ -22,14 +22,13 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._util.arithmetic import level_starts, merge_ties
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.ties import level_starts, merge_ties
 from skcalib._util.types import ArrayLike, BinCount, Label, RandomState, Strategy
 from skcalib._util.validation import check_count, look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.data.notions import Canonical
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import named_events
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem, named_events
 from skcalib.errors.corp import label_draws
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 from skcalib.stats.means import FEW, refutation, uncertain_labels

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
 from skcalib.data.clusters import effective_size, number_clusters
@@ -27,8 +26,8 @@ from skcalib.data.problem import (
     Problem,
     ProblemSummary,
     check_problem,
+    named_events,
 )
-from skcalib.data.samples import named_events
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.kernel import (

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
+from skcalib._util.messages import refusal
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size

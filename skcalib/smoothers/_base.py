@@ -22,10 +22,10 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skcalib._util.arithmetic import merge_forecasts
 from skcalib._util.messages import shown
 from skcalib._util.parallel import out_of_fold
 from skcalib._util.parameters import check_parameters_of
-from skcalib._util.ties import merge_forecasts
 from skcalib._util.types import CV, ArrayLike, RandomState
 from skcalib._util.validation import ROW_SUM_TOLERANCE, mean_one
 from skcalib.links.averaging import PER_CLASS, averaged_map

@@ -15,8 +15,7 @@ from scipy.optimize import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.shared_fits import fit_once
-from skcalib._util.ties import (
+from skcalib._util.arithmetic import (
     RESOLUTION,
     bin_ends,
     level_starts,
@@ -24,6 +23,7 @@ from skcalib._util.ties import (
     reach_of,
     split_centre,
 )
+from skcalib._util.parallel import fit_once
 from skcalib._util.types import ArrayLike, BinCount, Bins
 from skcalib._util.validation import check_count, number_of_samples
 from skcalib.smoothers._base import (

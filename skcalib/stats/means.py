@@ -21,9 +21,8 @@ from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
-from skcalib._util.formatting import record_text
-from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties
+from skcalib._util.arithmetic import merge_ties
+from skcalib._util.formatting import Record, record_text
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_confidence_level
 from skcalib.data.clusters import (

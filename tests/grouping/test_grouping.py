@@ -21,10 +21,9 @@ from sklearn.utils import get_tags
 
 from skcalib import GroupingLossEstimator
 from skcalib.data.notions import ClassGroups, Classwise, Notion, TopK
-from skcalib.datasets import make_grouping_problem
-from skcalib.datasets.forecasts import LINKS
+from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.grouping.bounds import partition_terms
 from skcalib.grouping.partition import level_sets
-from skcalib.grouping.partition_bound import partition_terms
 from skcalib.scores import Brier, ClasswiseLogLoss, LogLoss, Spherical
 from skcalib.smoothers import LevelSets, LogitSmoother
 from skcalib.stats.means import clopper_pearson

@@ -21,6 +21,24 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.data.features import Feature, encode_features
+from skcalib.grouping.bounds import (
+    Cells,
+    GroupingProblem,
+    Options,
+    beside_score,
+    fit_given_regions,
+    fit_partition,
+    fit_risk,
+    functions_of_score,
+    model_step,
+    moved_curve,
+    partition_terms,
+    permutation_pvalue,
+    region_table,
+    risk_terms,
+    sign_pvalue,
+    steps_beside_score,
+)
 from skcalib.grouping.estimator import fit_problem
 from skcalib.grouping.partition import (
     Partitioner,
@@ -31,27 +49,7 @@ from skcalib.grouping.partition import (
     order_of,
     stratified_half,
 )
-from skcalib.grouping.partition_bound import (
-    Cells,
-    GroupingProblem,
-    Options,
-    fit_given_regions,
-    fit_partition,
-    partition_terms,
-    permutation_pvalue,
-    region_table,
-    sign_pvalue,
-)
-from skcalib.grouping.risk_bound import (
-    beside_score,
-    fit_risk,
-    functions_of_score,
-    model_step,
-    moved_curve,
-    risk_terms,
-    steps_beside_score,
-)
-from skcalib.recalibration.corrected_model import Mixing
+from skcalib.recalibration.group import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 from skcalib.stats.pvalues import bonferroni
@@ -609,7 +607,7 @@ def test_permutations_by_hand(seed, width, monkeypatch):
         )
         expected = pvalue_by_hand(*arguments, np.random.RandomState(seed), width)
         assert pvalue == expected
-        monkeypatch.setattr("skcalib.grouping.partition_bound._AT_ONCE", 250)  # batches of five
+        monkeypatch.setattr("skcalib.grouping.bounds._AT_ONCE", 250)  # batches of five
     if width == 20:
         assert permutation_pvalue(*arguments, np.random.RandomState(seed)) == expected
         # numbers of cells may have gaps
