@@ -139,9 +139,17 @@ class LogitBasis:
         """The directions of some groups, by default of all, at forecasts (n, K)."""
         names = tuple(self.groups) if names is None else tuple(names)
         log = self.log_proba(forecast)
-        if self.n_classes == 2:
-            return self._of_two(log, names)
-        return self._of_more(log, names)
+        if self.n_classes > 2:
+            return self._of_more(log, names)
+        odds = log[:, 1] - log[:, 0]
+        parts = {"slope": odds, "bias": np.ones(len(log)), "class_slopes": log.sum(axis=1)}
+        columns = [parts[name][None] for name in self.groups if name in names and name in parts]
+        if "curve" in names or "curve_high" in names:
+            degrees = self._degrees(names, "curve", 2, self.degree + 1)
+            columns.append(_legendre(self._cdf(odds), degrees))
+        top = np.vstack(columns)
+        top *= self.scale[self.select(names), None]
+        return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
     def slopes(self, names: Collection[str], theta: np.ndarray) -> np.ndarray:
         """Slopes (K,) of the logits of the corrected forecast, apart from curves."""
@@ -201,17 +209,6 @@ class LogitBasis:
         """Slices of samples whose arrays have a limited size."""
         step = max(BLOCK_ENTRIES // self.width, 1)
         return [slice(start, start + step) for start in range(0, n_samples, step)]
-
-    def _of_two(self, log, names):
-        odds = log[:, 1] - log[:, 0]
-        parts = {"slope": odds, "bias": np.ones(len(log)), "class_slopes": log.sum(axis=1)}
-        columns = [parts[name][None] for name in self.groups if name in names and name in parts]
-        if "curve" in names or "curve_high" in names:
-            degrees = self._degrees(names, "curve", 2, self.degree + 1)
-            columns.append(_legendre(self._cdf(odds), degrees))
-        top = np.vstack(columns)
-        top *= self.scale[self.select(names), None]
-        return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
     def _of_more(self, log, names):
         n_samples, n_classes = log.shape

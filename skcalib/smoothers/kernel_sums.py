@@ -197,7 +197,13 @@ def _sums(points, sources, leave_out, n_jobs):
         position[sources.order] = np.arange(n_points)
     # One BLAS thread: the products are small, and the tasks run in parallel.
     with one_thread("blas"):
-        tiles, dropping = _tiles(points, log_points, sources, position)
+        tiles, dropping = None, None
+        if min(n_points, n_sources) >= _MANY:
+            tiles, dropping = kd_tiles(np.sqrt(points), _TILE), Dropping(sources)
+        if dropping is None or not dropping.pays(tiles, log_points, position):
+            # Sorted by their smallest logarithm: few then have exponentials that underflow.
+            order, dropping = np.argsort(log_points.min(axis=1), kind="stable"), None
+            tiles = [order[i : i + _ROWS] for i in range(0, n_points, _ROWS)]
         together = max(1, _TASK * len(tiles) // max(1, n_points))
         tasks = [tiles[start : start + together] for start in range(0, len(tiles), together)]
         done = Parallel(n_jobs=n_jobs, prefer="threads")(
@@ -208,17 +214,6 @@ def _sums(points, sources, leave_out, n_jobs):
         for rows, (sums, largest) in zip(task, results, strict=True):
             total[rows], peak[rows] = sums, largest
     return total, peak
-
-
-def _tiles(points, log_points, sources, position):
-    """Rows of points by tile, and the `Dropping` to use, None if that does not pay."""
-    if min(len(points), len(sources.order)) >= _MANY:
-        tiles, dropping = kd_tiles(np.sqrt(points), _TILE), Dropping(sources)
-        if dropping.pays(tiles, log_points, position):
-            return tiles, dropping
-    # Sorted by their smallest logarithm: few then have exponentials that underflow.
-    order = np.argsort(log_points.min(axis=1), kind="stable")
-    return [order[i : i + _ROWS] for i in range(0, len(order), _ROWS)], None
 
 
 # --- Sums of exponentials -------------------------------------------------------------------------
@@ -393,25 +388,19 @@ class _TileSums:
         return log_kernel.max(axis=1, keepdims=True)
 
     def add(self, block, sources_left_out):
-        """Add the kernels of a block; row i leaves out the source `sources_left_out[i]`."""
+        """Add the kernels of a block; row i leaves out the source `sources_left_out[i]`.
+
+        Exponentials are relative to the largest from where one is far too large.
+        """
         left_out = block.left_out(sources_left_out)
-        if self.careful or not self._add(block, left_out):
-            self._add_carefully(block, left_out)
-
-    def _add(self, block, left_out):
-        """Add exponentials unless one is far too large; return whether they were added."""
-        kernel = self._log_kernel(block)
-        if self.may_underflow:
-            np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
-        part, segments, weight = self._sums(block, np.exp(kernel, out=kernel), left_out)
-        if not weight.max() < _EXP_LARGE:
-            return False
-        self.total[:, segments] += part
-        return True
-
-    def _add_carefully(self, block, left_out):
-        """Add exponentials relative to the largest."""
         if not self.careful:
+            kernel = self._log_kernel(block)
+            if self.may_underflow:
+                np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
+            part, segments, weight = self._sums(block, np.exp(kernel, out=kernel), left_out)
+            if weight.max() < _EXP_LARGE:
+                self.total[:, segments] += part
+                return
             self.careful = True
             self.left[:, -1] = 0.0  # a large shift in the product rounds the log kernels
         kernel = self._log_kernel(block)
@@ -468,30 +457,25 @@ class Dropping:
         """
         columns, constants = self.sources.columns, self.sources.constants
         bound = columns @ log_points.max(axis=0) + constants
-        probes = self._probes(bound, left_out)
+        # The source with the largest bound in each piece, the first of ties; those of the tile.
+        largest = np.maximum.reduceat(bound, self.starts)
+        probes = np.flatnonzero(bound == np.repeat(largest, self.lengths))
+        probes = probes[np.searchsorted(probes, self.starts)]
+        if left_out is not None:
+            probes = np.sort(np.append(probes, left_out))
         exact = log_points @ columns[probes].T + constants[probes]
         if left_out is not None:
             exact[left_out[:, None] == probes] = -np.inf
-        thresholds = np.repeat(self._thresholds(exact, probes), np.diff(self.sources.edges))
-        return np.flatnonzero(bound > thresholds), exact.max(axis=1, keepdims=True)
-
-    def _probes(self, bound, left_out):
-        """The source with the largest bound in each piece, and those of the tile itself."""
-        largest = np.maximum.reduceat(bound, self.starts)
-        probes = np.flatnonzero(bound == np.repeat(largest, self.lengths))
-        # `probes` holds all ties; the first in each piece is enough.
-        probes = probes[np.searchsorted(probes, self.starts)]
-        return probes if left_out is None else np.sort(np.append(probes, left_out))
-
-    def _thresholds(self, exact, probes):
-        """The threshold of each segment: sources with a lower bound are dropped."""
+        # The threshold of each segment: sources with a lower bound are dropped.
         cuts = np.searchsorted(probes, self.sources.edges)
         present = np.flatnonzero(np.diff(cuts))
         largest = np.full((len(exact), len(cuts) - 1), -np.inf)
         largest[:, present] = np.maximum.reduceat(exact, cuts[present], axis=1)
         beside_the_whole = largest.max(axis=1, keepdims=True) + _VANISHING
-        beside_their_own = largest + (_NEGLIGIBLE - np.log(len(self.sources.columns)))
-        return np.maximum(beside_their_own, beside_the_whole).min(axis=0)
+        beside_their_own = largest + (_NEGLIGIBLE - np.log(len(columns)))
+        thresholds = np.maximum(beside_their_own, beside_the_whole).min(axis=0)
+        thresholds = np.repeat(thresholds, np.diff(self.sources.edges))
+        return np.flatnonzero(bound > thresholds), exact.max(axis=1, keepdims=True)
 
     def pays(
         self, tiles: Sequence[np.ndarray], log_points: np.ndarray, position: np.ndarray | None
@@ -864,7 +848,11 @@ class Plan:
 def make_plan(bandwidth: float) -> Plan:
     """The plan of a bandwidth, shared by all problems that use it."""
     total = 1 / bandwidth
-    t = _grid_of_logits(total)
+    # Logits, dense in the middle and logarithmic in the tails.
+    bend = max(np.log(total), 1.0) + 4
+    middle = 2 * np.log(np.tan(np.linspace(0, np.pi / 2, _GRID + 2)[1:-1]))
+    tail, inner = np.geomspace(bend, _T_MAX, _GRID // 4), np.linspace(-bend, bend, _GRID)
+    t = np.unique(np.concatenate([-tail, middle[np.abs(middle) < bend], inner, tail]))
     low, high = _reach(t, total)
     # The logarithms of 1 + e^t and of Gamma(1 + L e^t) have branch points at a distance of pi.
     curved = np.abs(t) < max(np.log(total), 0) + 40
@@ -883,16 +871,6 @@ def make_plan(bandwidth: float) -> Plan:
     series = log_self(centre[:, None] + half[:, None] * NODES, total) @ TO_COEFFICIENTS.T
     blocks = _matrices(total, t_edges, a_edges, first, last)
     return Plan(total, t_edges, a_edges, first, last, blocks, series)
-
-
-def _grid_of_logits(total):
-    """Grid of logits: dense in the middle, logarithmic in the tails."""
-    bend = max(np.log(total), 1.0) + 4
-    angle = np.linspace(0, np.pi / 2, _GRID + 2)[1:-1]
-    middle = 2 * np.log(np.tan(angle))
-    tail = np.geomspace(bend, _T_MAX, _GRID // 4)
-    inner = np.linspace(-bend, bend, _GRID)
-    return np.unique(np.concatenate([-tail, middle[np.abs(middle) < bend], inner, tail]))
 
 
 def _reach(t, total):

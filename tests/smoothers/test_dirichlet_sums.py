@@ -127,17 +127,18 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     is_near = np.arange(2100) >= first_near
     is_near[:: 2100 // kernel_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
-    weight, carefully = np.ones(2100), []
-    add = kernel_sums._TileSums._add_carefully
-    monkeypatch.setattr(
-        kernel_sums._TileSums,
-        "_add_carefully",
-        lambda *a: [carefully.append(a[1].number), add(*a)],
-    )
+    weight, carefully, add = np.ones(2100), [], kernel_sums._TileSums.add
+
+    def watched(sums, block, *left_out):
+        add(sums, block, *left_out)
+        if sums.careful:
+            carefully.append(block.number.start)
+
+    monkeypatch.setattr(kernel_sums._TileSums, "add", watched)
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
         sums = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
         assert_close(sums, oracle(near[:40], forecast, weight, values, 1e-3))
-    assert min(number.start for number in carefully) == 1024 * (first_near // 1024)
+    assert min(carefully) == 1024 * (first_near // 1024)
 
 
 def test_few_sources_points_and_values(drop):
