@@ -60,10 +60,13 @@ def test_counts_shares_one_column_and_named_columns_are_the_same():
     assert check_problem(VOTES, FORECAST, soft=True).classes.tolist() == [0, 1, 2]
     assert error(frame, pd.DataFrame(FORECAST, columns=names)) == whole
     assert error(VOTES, FORECAST, labels=names) == whole
-    with pytest.raises(ValueError, match="columns of y_proba are named"):
-        error(frame, pd.DataFrame(FORECAST, columns=names[::-1]))
-    with pytest.raises(ValueError, match="labels lists 2 classes but y_true has 3 columns"):
-        error(VOTES, FORECAST, labels=["ant", "bee"])
+    swapped = pd.DataFrame(FORECAST, columns=names[::-1])
+    for arguments, options, words in (
+        ((frame, swapped), {}, "columns of y_proba are named"),
+        ((VOTES, FORECAST), {"labels": names[:2]}, "labels lists 2 classes but y_true has 3"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            error(*arguments, **options)
 
 
 def test_refusals():

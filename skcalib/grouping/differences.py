@@ -372,8 +372,10 @@ def form_groups(encoded: EncodedFeatures, weight: np.ndarray, least: float) -> C
             several = origins.count(feature.origin) > 1
             member = column > 0.5
             formed = [_Group(feature.title, feature.opposite, member, several, not several)]
-        groups += [(feature.origin, group) for group in formed
-                   if _size(group.member, weight) >= least]  # fmt: skip
+        for group in formed:
+            sides = group.member, ~group.member
+            if min(effective_size(weight[side]) for side in sides) >= least:
+                groups.append((feature.origin, group))
     n_formed = len(groups)
     if n_formed > MOST_GROUPS:
         unbalanced = [abs(group.member.mean() - 0.5) for _, group in groups]
@@ -391,11 +393,6 @@ def form_groups(encoded: EncodedFeatures, weight: np.ndarray, least: float) -> C
         np.array([group.two_sided for _, group in groups], dtype=bool),
         n_formed,
     )
-
-
-def _size(member, weight):
-    """Effective size of a group or its complement, whichever is smaller."""
-    return min(effective_size(weight[side]) for side in (member, ~member))
 
 
 def _of_numbers(column, feature):
