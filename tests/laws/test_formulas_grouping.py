@@ -151,31 +151,42 @@ def test_terms_by_loops(by_curve, score, n_classes, weighted):
     assert {type(value) for value in vars(terms).values()} == {float}
 
 
-def test_cells_of_tiny_weights_and_a_jackknife_without_what_is_alone_or_infinite():
+def square(mean):
+    return mean[:, 0] ** 2
+
+
+def inverse(mean):
+    with np.errstate(divide="ignore"):
+        return 1 / mean[:, 0]
+
+
+VALUES, TOGETHER = np.array([[0.0], [1.0], [0.7]]), np.zeros(3, dtype=int)
+LIGHT = np.array([1.0, 1e-3, 1e-3])
+BY_LOOPS = jackknife(square, TOGETHER, VALUES, LIGHT)
+
+
+@pytest.mark.parametrize(
+    ("function", "cells", "values", "weight", "expected", "rel"),
+    [
+        # The third sample is alone, as is one beside which the others weigh nothing, at any scale.
+        (square, np.array([0, 0, 1]), VALUES, np.ones(3), 2 / 3 * 0.5 / 2, 1e-13),
+        *((square, TOGETHER, VALUES, scale * LIGHT**4, 0, 0) for scale in (1e-6, 1.0, 1e6)),
+        *((square, TOGETHER, VALUES, scale * LIGHT, BY_LOOPS, 1e-9) for scale in (1e-6, 1.0, 1e6)),
+        # Without the second sample the mean is 0 and the function infinite: the first one counts.
+        (inverse, TOGETHER[:2], VALUES[:2], np.ones(2), (1 - 2) / 2, 1e-13),
+    ],
+)
+def test_jackknife_without_what_is_alone_or_infinite(
+    function, cells, values, weight, expected, rel
+):
+    bias = Cells(cells, weight).jackknife_bias(function, values)
+    assert bias == pytest.approx(expected, rel=rel, abs=0)
+
+
+def test_cells_of_tiny_weights():
     tiny = Cells(np.array([5, 5]), np.array([1e-300, 3e-300]))
     np.testing.assert_allclose(tiny.mean(np.array([[1e-30], [5e-30]])), 4e-30, rtol=1e-14)
     np.testing.assert_allclose(tiny.size, [1.6], rtol=1e-14)
-
-    def square(mean):
-        return mean[:, 0] ** 2
-
-    def inverse(mean):
-        with np.errstate(divide="ignore"):
-            return 1 / mean[:, 0]
-
-    values, together = np.array([[0.0], [1.0], [0.7]]), np.zeros(3, dtype=int)
-    with_single = Cells(np.array([0, 0, 1]), np.ones(3))
-    expected = 2 / 3 * 0.5 / 2  # the third sample is alone
-    assert with_single.jackknife_bias(square, values) == pytest.approx(expected, rel=1e-13)
-    for scale in (1e-6, 1.0, 1e6):  # as is one beside which the others weigh nothing
-        heavy, light = scale * np.array([1.0, 1e-12, 1e-12]), scale * np.array([1.0, 1e-3, 1e-3])
-        assert Cells(together, heavy).jackknife_bias(square, values) == 0
-        bias = Cells(together, light).jackknife_bias(square, values)
-        expected = jackknife(square, together, values, light)
-        assert bias == pytest.approx(expected, rel=1e-9)
-    # Without the second sample the mean is 0 and the function infinite: the first one counts.
-    pair = Cells(np.zeros(2, dtype=int), np.ones(2))
-    assert pair.jackknife_bias(inverse, values[:2]) == pytest.approx((1 - 2) / 2, rel=1e-13)
 
 
 def test_binning_correction_of_single_samples():
@@ -888,24 +899,6 @@ def test_one_problem_with_given_regions():
     assert_fit(fit, values, n_regions=7, n_measured=120, singletons=1 / 7)
     plain, expected = ([replace(region, region=0) for region in t] for t in (fit.table, table))
     assert plain == expected
-
-
-def test_level_sets_of_one_sample_are_left_out():
-    """A first level set of a single sample changes nothing but the count and the mean loss."""
-    problem = problem_of(weighted=False)
-    p = 0.4 + 0.6 * problem.forecast[:, 1]
-    p[7] = 0.1
-    problem = replace(problem, forecast=pairs(p))
-    region, options = problem.features[:, 0], replace(OPTIONS, strategy="uniform", n_bins=3)
-    fit = fit_given_regions(problem, Brier(), QuantileBins(4), region, options, 0)
-    bins = level_sets(problem.forecast, 3, "uniform")
-    assert np.bincount(bins)[0] == 1
-    keep = bins > 0
-    curve, rng = smoothed_curve(problem)[keep], np.random.RandomState(0)
-    number = np.unique(3 * bins[keep] + region[keep], return_inverse=True)[1]
-    values, _ = expected_fit(Brier(), problem, bins, keep, number, "abcdef", curve, options, rng)
-    assert_fit(fit, values, n_regions=7, n_measured=120)
-    assert len(fit.table) == 6
 
 
 @pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
