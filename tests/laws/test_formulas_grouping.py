@@ -333,17 +333,6 @@ def test_a_stump_is_balanced():
     assert len(cut("stump", 2, thirds[:, None].astype(float), (thirds == 1).astype(int))[2]) == 2
 
 
-def test_weights_tell_the_stump_what_matters():
-    """Two features, each right on half of the samples: the heavy half decides."""
-    rng, rows = np.random.default_rng(0), np.arange(48)
-    labels, noise, first = rng.integers(2, size=48), rng.integers(2, size=(2, 48)), rows < 24
-    X = np.column_stack([np.where(first, labels, noise[0]), np.where(first, noise[1], labels)])
-    for heavy, feature in ((first, "a"), (~first, "b")):
-        weight = np.where(heavy, 1.0625, 0.0625)
-        rules = cut("stump", 12, X.astype(float), labels, weight=weight, rows=(rows, rows))[2]
-        assert {rule[0] for rule in rules} == {feature}
-
-
 @pytest.mark.parametrize("partitioner", [KMeans(2), make_pipeline(StandardScaler(), KMeans(2))])
 def test_seeds_of_partitioners_are_set_in_a_clone(partitioner):
     X = np.random.default_rng(1).normal(size=(48, 2)) * [1, 50]
@@ -366,18 +355,6 @@ def test_clusters_are_those_of_scikit_learn():
         model = KMeans(8, n_init=1, random_state=seed).fit(scaled[FITTING])
         same_groups(model.labels_, fitted)
         same_groups(model.predict(scaled[MEASURED]), regions)
-    target, cuts = np.eye(2)[LABELS], []
-    bins, measured = np.arange(48) // 24, np.arange(48) % 2 == 1
-    for _ in range(2):  # the generator decides, and nothing else
-        cutter = Partitioner("kmeans", 3, np.random.RandomState(0), COLUMNS)
-        cuts.append(cut_level_sets(cutter, scaled, target, np.ones(48), bins, measured).region)
-    np.testing.assert_array_equal(*cuts)
-    seeds = np.random.RandomState(0).randint(2**31 - 1, size=2)
-    for level, seed in enumerate(seeds):
-        rows = [np.flatnonzero((bins == level) & (measured == part)) for part in (False, True)]
-        labels = cutter.cut(scaled, target, np.ones(48), *rows, seed)[1]
-        several = np.bincount(labels)[labels] > 1  # others were joined
-        same_groups(cuts[0][np.arange(24) // 12 == level][several], labels[several])
 
 
 def test_estimators_find_regions():

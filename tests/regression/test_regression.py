@@ -191,18 +191,18 @@ def test_improvement_is_the_difference_of_two_scores():
     rng = np.random.default_rng(0)
     variance, weight = rng.uniform(0.5, 2, (2, 300))
     y = rng.normal(1, np.sqrt(3 * variance))
-    before, weighted = np.column_stack([np.zeros(300), variance]), {"sample_weight": weight}
+    before = np.column_stack([np.zeros(300), variance])
     scaling = VarianceScaling().fit(before, y, weight)
-    gain = dawid_sebastiani_improvement(y, before, scaling, **weighted)
-    after = scaling.transform(before)
-    scores = [dawid_sebastiani_score(y, *moments.T, **weighted) for moments in (before, after)]
-    assert (gain.loss_before, gain.loss_after) == pytest.approx(scores, rel=1e-12)
-    assert gain.estimate == pytest.approx(scores[0] - scores[1], rel=1e-12)
-    assert gain.injective == scaling.injective_
-    by_arrays = dawid_sebastiani_improvement(y, before, after, **weighted)
-    assert by_arrays.injective is None and by_arrays.estimate == gain.estimate
+    after, improvement = scaling.transform(before), dawid_sebastiani_improvement
+    losses = [dawid_sebastiani_score(y, *m.T, sample_weight=weight) for m in (before, after)]
+    gain = improvement(y, before, scaling, sample_weight=weight)
+    numbers = gain.loss_before, gain.loss_after, gain.estimate
+    assert numbers == pytest.approx((*losses, losses[0] - losses[1]), rel=1e-12)
+    by_arrays = improvement(y, before, after, sample_weight=weight)
+    assert (gain.injective, by_arrays.injective) == (scaling.injective_, None)
+    assert by_arrays.estimate == gain.estimate
     units = [1000, 1e6]
-    rescaled = dawid_sebastiani_improvement(1000 * y, before * units, after * units, **weighted)
+    rescaled = improvement(1000 * y, before * units, after * units, sample_weight=weight)
     assert rescaled.estimate == pytest.approx(gain.estimate, rel=1e-9)
     assert rescaled.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
 
