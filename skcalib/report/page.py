@@ -5,8 +5,14 @@ Each section is one function: its sentences, its table and its figures.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
 
 from skcalib._util.formatting import (
     common_spread,
@@ -16,21 +22,36 @@ from skcalib._util.formatting import (
     numbers,
     percent,
     points_between,
+    printable,
     pvalue,
     pvalue_text,
     rate_interval,
     rates,
 )
+from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
+from skcalib.displays.display import binary_problems
+from skcalib.displays.drawing import bin_edges, histogram_scale, scale_panels
 from skcalib.displays.group_calibration import strongest
-from skcalib.report import pictures
+from skcalib.displays.reliability import check_options, reliability_curves
 from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
-from skcalib.report.findings import TEST_LEVEL, class_label, event_name, shorten, versions
+from skcalib.report.findings import (
+    N_NAMED,
+    TEST_LEVEL,
+    Reported,
+    class_label,
+    event_name,
+    noted,
+    place_level,
+    shorten,
+    versions,
+)
 from skcalib.report.rendering import (
     Bar,
     Document,
     Heading,
     Key,
     Part,
+    Picture,
     Pictures,
     Points,
     Row,
@@ -39,14 +60,15 @@ from skcalib.report.rendering import (
     Text,
     Tile,
 )
-from skcalib.report.subgroups import bounds_by_features, place_level, sentence_on_groups
 from skcalib.report.wording import (
     OF_DECISIONS,
     QUANTITIES,
+    bounds_by_features,
     headline,
     headline_of_comparison,
     observed_expected,
     ranks,
+    sentence_on_groups,
     sentences,
     sentences_of_comparison,
     short_verdict,
@@ -57,6 +79,7 @@ from skcalib.report.wording import (
 
 if TYPE_CHECKING:
     from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
+
 
 #: Most classes in a table, the most harmful first.
 MOST_CLASSES = 20
@@ -94,7 +117,7 @@ def report_page(report: Reported) -> Document:
         in_tiles=tuple(sizes(findings)),
         tone=tone(findings),
         tiles=(_average_tile(findings), _error_tile(findings), _gain_tile(findings)),
-        opening=(pictures.reliability(report),),
+        opening=(_reliability_figure(report),),
         code=code,
         sections=tuple(sections),
     )
@@ -227,7 +250,7 @@ def _classes(report):
     blocks = [Table(caption, head, tuple(rows), compact=True)]
     if findings.confusions:
         blocks.append(_confusions(findings))
-    return Section("By class", (*blocks, *pictures.classes(report)))
+    return Section("By class", (*blocks, *_class_figures(report)))
 
 
 def _confusions(findings):
@@ -278,7 +301,7 @@ def _groups(report):
         head = ("Group", "samples", "observed", "expected", "difference")
         blocks.append(Table(caption, head, tuple(rows)))
     if report.grouping_estimator is not None:
-        blocks.append(pictures.grouping(report))
+        blocks.append(_grouping_figure(report))
     if bounds := bounds_by_features(grouping):
         blocks.append(Points(tuple(bounds)))
     if grouping.note and grouping.grouping_loss is not None:
@@ -308,7 +331,7 @@ def _named_groups(report):
         "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
         "high. Filled markers: found at the false discovery rate."
     )
-    forest = Pictures((pictures.named_groups(report),), lambda: figure)
+    forest = Pictures((_forest_figure(report),), lambda: figure)
     note = (Text(by.note, soft=True),) if by.note else ()
     return Section("Groups that you named", (table, forest, *note))
 
@@ -659,7 +682,7 @@ def comparison_page(comparison: Compared) -> Document:
         in_tiles=(),
         tone="bad" if is_bad else "good",
         tiles=(),
-        opening=(_side_by_side(comparison), pictures.overlaid(reports)),
+        opening=(_side_by_side(comparison), _overlaid_figure(reports)),
         code="",
         sections=(
             _differences(comparison),
@@ -790,3 +813,240 @@ def _parts(reports):
     ]
     title = f"Brier score{next(iter(reports.values())).findings.of_confidence}, on one scale."
     return Section("Where the loss comes from", (Text(title), *bars, key(bars)))
+
+
+# --- Figures, as inline SVG: real text, page colours, no conflicting ids --------------------------
+
+
+#: Most groups in a forest plot.
+MOST_ROWS = 25
+#: Most classes for which each has a diagram.
+MOST_PANELS = 6
+#: Colours of the displays -> CSS variables of the page, which depend on the colour scheme.
+_VARIABLES = {
+    "#000000": "ink",
+    "black": "ink",
+    "#ffffff": "paper",
+    "white": "paper",
+    "#595959": "soft",
+    "#666666": "soft",
+    "#cccccc": "line",
+    "#ebebeb": "line",
+    "#0072b2": "blue",
+    "#d55e00": "bad",
+    "#9e9e9e": "grey",
+}
+_PROBABILITY = ("Predicted probability", "Observed frequency")
+_LONG = 40  # characters of a label
+_SMALLEST = 8.5  # points, for phones and paper
+_COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
+_NUMBER = re.compile(r"(\d+\.\d\d)\d+")
+
+
+def _reliability_figure(report):
+    """The diagram of the event or confidence, next to that after the recommended map."""
+    findings = report.findings
+    binary = findings.n_classes == 2
+    event = f"probability of {event_name(findings)}" if binary else "confidence"
+    caption = (
+        f"Isotonic fit of the observed frequency against the predicted {event}. Shaded: "
+        f"{percent(report.confidence_level)} range of this fit for a calibrated model."
+    )
+    before, after, title = report.binary, report.recalibrated, ""
+    drawn = []
+    if after is not None:
+        name, title = recalibrator_name(findings.advice.recommended), "As predicted"
+        title_after = f"After {name}, cross-validated"
+        drawn = [_picture(report, after, f"the {event} after {name}", title_after)]
+    drawn = [_picture(report, before, f"the {event}", title), *drawn]
+    return Pictures(tuple(drawn), lambda: _with_scales(caption, _rows(report)))
+
+
+def _rows(report):
+    """Scores and weights of all diagrams of a page, which share a scale."""
+    problems = [report.binary, report.recalibrated]
+    problems += [problem for _, problem in _class_problems(report)]
+    return [(p.forecast[:, 1], p.weight) for p in problems if p is not None]
+
+
+def _overlaid_figure(reports):
+    """The diagrams of several models on one pair of axes."""
+    first = next(iter(reports.values()))
+    binary = first.findings.n_classes == 2
+    event = f"probability of {event_name(first.findings)}" if binary else "confidence"
+
+    def draw():
+        figure = _figure()
+        for name, report in reports.items():
+            _display(report, report.binary, figure.gca(), name=_plain(name), band=None)
+        if not binary:
+            figure.gca().set(xlabel="Confidence", ylabel="Accuracy")
+        return _svg(figure, "models")
+
+    alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {event}."
+    caption = f"Observed frequency against predicted {event} (isotonic curves)."
+    problems = [report.binary for report in reports.values()]
+    rows = [(problem.forecast[:, 1], problem.weight) for problem in problems]
+    return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
+
+
+def _class_figures(report):
+    """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
+    drawn = tuple(
+        _picture(report, problem, f"class {label}", f"Class {label}", small=True)
+        for label, problem in _class_problems(report)
+    )
+    every = len(drawn) == report.findings.n_classes
+    which = "Each class" if every else "The classes with the largest errors"
+    caption = f"{which}, against the rest."
+    return [Pictures(drawn, lambda: _with_scales(caption, _rows(report)))] if drawn else []
+
+
+def _class_problems(report):
+    """Names of the classes that have diagrams, and their problems."""
+    places = [place for place in report.findings.places if place.kind == "class"]
+    if len(places) <= MOST_PANELS:
+        chosen = range(len(places))
+    else:
+        chosen = [places.index(place) for place in report.findings.worst_places("class", N_NAMED)]
+    problem, problems = report.problem, []
+    for k in chosen:
+        forecast, target = (
+            np.column_stack([1 - part[:, k], part[:, k]])
+            for part in (problem.forecast, problem.target)
+        )
+        label = class_label(str(problem.classes[k]))
+        problems.append((label, replace(problem, forecast=forecast, labels_or_target=target)))
+    return problems
+
+
+def _grouping_figure(report):
+    """Regions of equal scores, on the scale of the other diagrams."""
+
+    def draw():
+        axes = _figure(rows=_rows(report)).gca()
+        display = GroupingDisplay.from_grouping_estimator(
+            report.grouping_estimator, name="Groups", ax=axes, scale=axes.skcalib_scale
+        )
+        # Its own numbers refer to this coarse split only; the page has better ones.
+        display.ax_.set_title("")
+        return _svg(axes.figure, "grouping")
+
+    alt = (
+        "Grouping diagram: observed frequency against score of two regions in each of five ranges "
+        "of scores."
+    )
+    caption = (
+        "Two regions in each of five ranges of scores, at equal scores. Colour and marker show "
+        "regions that differ significantly; area shows the number of samples."
+    )
+    pictures = (Picture(draw, alt),)
+    return Pictures(pictures, lambda: _with_scales(caption, _rows(report), histogram=False))
+
+
+def _forest_figure(report):
+    """Forest plot of the groups that the user names."""
+    by: Any = report.findings.by
+    n_rows = min(len(by.groups), MOST_ROWS)
+
+    def draw():
+        figure = _figure(height=1.6 + 0.42 * n_rows)
+        GroupCalibrationDisplay(by).plot(figure.gca(), max_groups=MOST_ROWS)
+        return _svg(figure, "named-groups")
+
+    groups = strongest(by.groups, MOST_ROWS)
+    names = ", ".join(f"{group.name} {group.difference}" for group in groups)
+    return Picture(draw, f"Observed minus predicted of the groups: {names}")
+
+
+def _plain(name):
+    """A short name in which a dollar sign does not start a formula."""
+    return printable(shorten(name)).replace("$", r"\$")
+
+
+def _with_scales(caption, rows, *, histogram=True):
+    """The caption with the scales of the axes and of the histograms."""
+    axes = _figure(rows=rows).gca()
+    caption += f" Both axes have a {axes.skcalib_scale.replace('sqrt', 'square-root')} scale."
+    if histogram:
+        root = "square root of the " if histogram_scale(rows, bin_edges(axes))[0] else ""
+        caption += f" Top: {root}share of the predictions in each bin."
+    return caption
+
+
+def _picture(report, problem, event, title, *, small=False):
+    """A reliability diagram on the scale of all diagrams of the page."""
+
+    def draw():
+        size = (3.4, 3.8) if small else (4.6, 5.0)
+        figure = _figure(*size, _rows(report))
+        display = _display(report, problem, figure.gca(), name=None, band="consistency")
+        confidence = report.findings.n_classes > 2 and not small
+        labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY
+        display.ax_.set(xlabel=labels[0], ylabel=labels[1])
+        return _svg(figure, event)
+
+    alt = f"Reliability diagram of {event}: observed frequency against predicted probability."
+    return Picture(draw, alt, title)
+
+
+def _display(report, problem, axes, *, name, band):
+    """Draw the curve of a binary problem; its error is in the legend, which only names need."""
+    problem = replace(problem, classes=np.arange(2))
+    level = report.confidence_level
+    # A pointwise band needs enough resamples for its level.
+    n_resamples = max(200, int(np.ceil(4 / (1 - level))))
+    with noted():  # the warnings are in the verdict
+        options = check_options("isotonic", None, "auto", band, level, n_resamples)
+        events = binary_problems(problem, None, options.notion)
+        named = name is not None
+        rng = check_random_state(report.random_state)
+        curves = reliability_curves(events, options, rng, errors=named)
+        display = ReliabilityDisplay(curves, name=name, confidence_level=level, band=options.band)
+        return display.plot(ax=axes, legend=named)
+
+
+def _figure(width=4.6, height=5.0, rows=()):
+    """A figure of the displayed width, so that its text has the text size of the page.
+
+    Its axes have the scales of (scores, weight) `rows`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.add_subplot()
+    for row in rows:
+        scale_panels(figure.axes, [row], "auto")
+    return figure
+
+
+def _svg(figure, name):
+    """Figure -> <svg> element. Equal figures of equal names give equal text."""
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a dollar sign does not start a formula
+        lines = text.get_text().replace(r"\$", "$").split("\n")
+        text.set_text("\n".join(map(printable, lines)))
+        text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
+    for axes in figure.axes:
+        if len(axes.get_xlabel()) > _LONG and "\n" not in axes.get_xlabel():
+            axes.set_xlabel("Predicted probability")  # the page names the class
+    buffer = StringIO()
+    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.patch.set_alpha(0)
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)  # for the whole page
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
+    svg = re.sub(r' (?:d|points)="[^"]+"', lambda m: _NUMBER.sub(r"\1", m[0]), svg)
+    return _COLOR.sub(_themed, svg)
+
+
+def _themed(match):
+    kind, color = match.groups()
+    return f"{kind}: var(--{_VARIABLES[color]})" if color in _VARIABLES else match[0]

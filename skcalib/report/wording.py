@@ -7,24 +7,42 @@ each other. What a suspicion, a direction, groups and advice say stands where th
 
 from __future__ import annotations
 
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from skcalib._util.formatting import interval, percent, points, points_between, rates
+from skcalib._util.formatting import (
+    interval,
+    nonnegative,
+    number,
+    numbers,
+    percent,
+    points,
+    points_between,
+    pvalue,
+    rates,
+    says_nothing,
+)
+from skcalib.grouping.by_group import MARGINS
 from skcalib.report.advice import advice_on_decisions, advice_on_maps, ties_of
-from skcalib.report.direction import DIRECTIONS
+from skcalib.report.diagnosis import DIRECTIONS
 from skcalib.report.findings import (
     HIGHER_IS_BETTER,
     ROUNDING,
     Compared,
     Findings,
+    GroupingFinding,
     event_name,
-)
-from skcalib.report.subgroups import (
-    GROUPS_IN_VERDICT,
-    sentence_on_groups,
-    sentence_on_named_groups,
+    shorten,
 )
 from skcalib.stats.means import MeanInterval
+
+if TYPE_CHECKING:
+    pass
+
+GROUPS_IN_VERDICT, _GROUPS_LISTED = 2, 3
 
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
@@ -289,3 +307,117 @@ def _size(difference):
 def _joined(names):
     """A list of names as part of a sentence."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+# --- Sentences on groups --------------------------------------------------------------------------
+
+
+def sentence_on_groups(findings: Findings, most: int = GROUPS_IN_VERDICT) -> str:
+    """The sentence of the verdict on groups with equal scores, with at most so many names."""
+    grouping, named = findings.grouping, findings.named_groups
+    if not grouping.n_tried:
+        note = grouping.note or "each has too few samples or too few labels of one kind."
+        return f"Groups were not compared: {note.removeprefix('Groups were not compared: ')}"
+    if named:
+        differences = [_difference_of_group(findings, group) for group in named[:most]]
+        if len(named) > most:
+            differences.append(f"{len(named) - most} more in the details")
+        return f"Groups with equal scores differ: {'; '.join(differences)}. {_remedy(findings)}"
+    if grouping.detected:
+        return (
+            f"Samples with equal scores differ (grouping loss at least "
+            f"{number(grouping.grouping_loss.low)}), but no simple group explains it. "
+            f"{_remedy(findings)}"
+        )
+    missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
+    if least is not None:
+        missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
+    # Another sentence is about the groups that the user named.
+    which = "No other group" if findings.named_by_user_differ else "No group"
+    return f"{which} was found that differs from others with equal scores; {missed}."
+
+
+def _difference_of_group(findings, group):
+    """One group: observed against expected at equal scores."""
+    observed, expected = rates(group.observed, group.expected)
+    rule = shorten(group.rule)
+    return f"where {rule}, {findings.observed_name} {observed}, {expected} expected"
+
+
+def _remedy(findings):
+    """What the features would save beyond recalibration, where that is significant."""
+    if not findings.grouping.corrects:
+        return "Recalibration cannot remove this; a better model may."
+    (before,) = numbers(findings.confidence.terms.loss)
+    return (
+        "Recalibration cannot remove this; a better model can save "
+        f"{interval(findings.grouping.correction)} of the Brier score{findings.of_confidence} "
+        f"{before}."
+    )
+
+
+def bounds_by_features(grouping: GroupingFinding) -> list[str]:
+    """The lower bound of the grouping loss and the gain by the features, for the details."""
+    if grouping.grouping_loss is None:
+        return []
+    bound = "grouping loss not detected"
+    if not says_nothing(grouping.grouping_loss):
+        bound = f"grouping loss at least {nonnegative(grouping.grouping_loss)}"
+    bounds = [
+        f"A model of score and features, against the score alone, on {grouping.n_measured:,} "
+        f"samples: {bound}, {pvalue(grouping.pvalue)}."
+    ]
+    if grouping.correction is not None:
+        gain = "no significant gain on held-out samples"
+        if grouping.corrects:
+            gain = f"saves {interval(grouping.correction)} of the held-out Brier score"
+        bounds.append(
+            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
+            "score alone."
+        )
+    return bounds
+
+
+def sentence_on_named_groups(findings: Findings) -> str:
+    """Which groups that the user names differ from their predictions, and which at equal scores."""
+    groups, note = findings.by.groups, findings.by.note
+    n_groups = len(groups)
+    off = [group for group in groups if group.detected]
+    beyond = [group for group in groups if group.equal_scores_detected]
+    if not off and not beyond:
+        largest = max(max(-group.difference.low, group.difference.high) for group in groups)
+        return (
+            f"No difference was found in the {n_groups} groups that you named; differences of "
+            f"{points(largest)} are not excluded.{f' {MARGINS}' if MARGINS in note else ''}"
+        )
+    averages = ""
+    if off:
+        verb = "differs from its" if len(off) == 1 else "differ from their"
+        who = f"Of the {n_groups} groups that you named, {len(off)}"
+        if len(off) == n_groups > 1:
+            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
+        listed = _listed(off, partial(_averages_of_group, findings), "; ")
+        averages = f"{who} {verb} mean prediction: {listed}. "
+    if not beyond:
+        return f"{averages}None was found to differ from all samples with equal scores."
+    differ = "At equal scores the two groups differ from each other"
+    if n_groups != 2:  # the difference of one of two is that of the other
+        names = _listed(beyond, attrgetter("name"), ", ")
+        verb = "differs" if len(beyond) == 1 else "differ"
+        differ = f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names})"
+    return f"{averages}{differ}: recalibration of the score alone cannot remove this."
+
+
+def _listed(groups, text, between):
+    """The groups of the smallest p-values, and how many more."""
+    first = sorted(groups, key=attrgetter("pvalue"))[:_GROUPS_LISTED]
+    texts = list(map(text, first))
+    if len(groups) > len(first):
+        texts.append(f"{len(groups) - len(first)} more in the details")
+    return between.join(texts)
+
+
+def _averages_of_group(findings, group):
+    observed, predicted = rates(group.observed, group.mean_predicted)
+    mean = "predicted" if findings.n_classes == 2 else "mean confidence"
+    return f"{group.name}, {findings.observed_name} {observed}, {mean} {predicted}"

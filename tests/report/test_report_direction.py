@@ -9,11 +9,8 @@ from scipy.special import expit, softmax
 from skcalib import CalibrationReport
 from skcalib.data.problem import check_problem
 from skcalib.proper.map_average import AveragedProblem
-from skcalib.report.analysis import find_errors
-from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
-from skcalib.report.findings import Gains
-from skcalib.report.subgroups import range_label, ranges_of_scores
-from skcalib.report.suspicions import find_suspicions
+from skcalib.report.diagnosis import direction_of, find_suspicions, gains_of, logistic_recalibration
+from skcalib.report.findings import Gains, find_errors, range_label, ranges_of_scores
 from skcalib.scores import LogLoss
 
 
