@@ -98,6 +98,12 @@ def report_page(report: Reported) -> Document:
     if recommended is not None:
         classes = report.problem.classes.tolist()
         code = line_of_code(recommended, report.source, is_frozen=report.is_frozen, classes=classes)
+    accuracy = findings.accuracy
+    ends = rate_interval(accuracy.low, accuracy.high, accuracy.estimate)
+    quality = f", accuracy {rates(accuracy.estimate)[0]} {ends}"
+    for reported in findings.reported:
+        if reported.key == "auc" and reported.value is not None:
+            quality = f", AUC {interval(reported.value)}"
     sections = [
         _ranges(report),
         *([_classes(report)] if findings.n_classes > 2 else []),
@@ -111,12 +117,12 @@ def report_page(report: Reported) -> Document:
     ]
     return Document(
         title=f"Calibration report: {report.name}",
-        subtitle=_subtitle(findings, f", {_discrimination(findings)}"),
+        subtitle=_subtitle(findings, quality),
         headline=headline(findings),
         verdict=tuple(sentences(findings)),
         in_tiles=tuple(sizes(findings)),
         tone=tone(findings),
-        tiles=(_average_tile(findings), _error_tile(findings), _gain_tile(findings)),
+        tiles=_tiles(findings),
         opening=(_reliability_figure(report),),
         code=code,
         sections=tuple(sections),
@@ -143,26 +149,6 @@ def _clusters(findings):
     return "" if findings.n_clusters is None else f" in {findings.n_clusters:,} clusters"
 
 
-def _discrimination(findings):
-    """AUC for two classes, if available, else the accuracy."""
-    for reported in findings.reported:
-        if reported.key == "auc" and reported.value is not None:
-            return f"AUC {interval(reported.value)}"
-    accuracy = findings.accuracy
-    ends = rate_interval(accuracy.low, accuracy.high, accuracy.estimate)
-    return f"accuracy {rates(accuracy.estimate)[0]} {ends}"
-
-
-def _average_tile(findings):
-    """Predicted against observed."""
-    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-    values = (predicted, findings.predicted_name), (observed, findings.observed_name)
-    if findings.n_classes > 2:
-        return Tile(values, f"difference {_signed_points(findings.confidence_gap)}")
-    note, ratio = f"rate of {event_name(findings)}", findings.observed_expected_ratio
-    return Tile(values, note if ratio is None else f"{note}; {observed_expected(ratio)}")
-
-
 def _signed_points(difference):
     """A difference of probabilities with its interval."""
     values = (difference.low, difference.estimate, difference.high)
@@ -170,25 +156,31 @@ def _signed_points(difference):
     return f"{middle} points [{low}, {high}]"
 
 
-def _error_tile(findings):
-    name = f"typical error{findings.of_confidence}"
+def _tiles(findings):
+    """Predicted against observed, the typical error, and what recalibration would change."""
+    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+    averages = (predicted, findings.predicted_name), (observed, findings.observed_name)
+    if findings.n_classes > 2:
+        note = f"difference {_signed_points(findings.confidence_gap)}"
+    else:
+        note, ratio = f"rate of {event_name(findings)}", findings.observed_expected_ratio
+        note += "" if ratio is None else f"; {observed_expected(ratio)}"
+    error, error_note = typical_error(findings)
+    typical, advice = (error, f"typical error{findings.of_confidence}"), findings.advice
     if findings.input_is_suspect:
-        return Tile((("Unknown", name),), "check the input first")
-    error, note = typical_error(findings)
-    if not findings.miscalibrated:
-        return Tile((("No error", "detected"),), f"{error} could be missed ({note})")
-    return Tile(((error, name),), note)
-
-
-def _gain_tile(findings):
-    """What recalibration would change."""
-    advice = findings.advice
-    if advice.recommended is None:
-        (loss,) = numbers(advice.log_loss["before"])
-        return Tile(((loss, "log loss"),), "no recalibration recommended")
-    before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
-    name = recalibrator_name(advice.recommended)
-    return Tile(((f"{before} -> {after}", "log loss"),), f"cross-validated, after {name}")
+        typical, error_note = ("Unknown", typical[1]), "check the input first"
+    elif not findings.miscalibrated:
+        typical, error_note = ("No error", "detected"), f"{error} could be missed ({error_note})"
+    before, gain_note = advice.log_loss["before"], "no recalibration recommended"
+    (loss,) = numbers(before)
+    if advice.recommended is not None:
+        loss = " -> ".join(numbers(before, advice.log_loss["after"]))
+        gain_note = f"cross-validated, after {recalibrator_name(advice.recommended)}"
+    return (
+        Tile(averages, note),
+        Tile((typical,), error_note),
+        Tile(((loss, "log loss"),), gain_note),
+    )
 
 
 # --- Ranges and classes ---------------------------------------------------------------------------
@@ -326,7 +318,20 @@ def _named_groups(report):
     averages = report.findings.predicted_name, report.findings.observed_name
     head = ("Group", *averages, "difference", "at equal scores")
     column = [rate for group in shown for rate in (group.mean_predicted, group.observed)]
-    table = Table(caption, head, tuple(_named_row(group, column) for group in shown))
+    rows = [
+        Row(
+            (
+                shorten(group.name),
+                *rates(group.mean_predicted, group.observed, distinct=False, column=column),
+                _signed_points(group.difference),
+                "unknown" if group.equal_scores is None else _signed_points(group.equal_scores),
+            ),
+            note=f"{group.n_samples:,} samples",
+            marked=(3,) * group.detected + (4,) * group.equal_scores_detected,
+        )
+        for group in shown
+    ]
+    table = Table(caption, head, tuple(rows))
     figure = (
         "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
         "high. Filled markers: found at the false discovery rate."
@@ -334,16 +339,6 @@ def _named_groups(report):
     forest = Pictures((_forest_figure(report),), lambda: figure)
     note = (Text(by.note, soft=True),) if by.note else ()
     return Section("Groups that you named", (table, forest, *note))
-
-
-def _named_row(group, column):
-    both = rates(group.mean_predicted, group.observed, distinct=False, column=column)
-    equal = "unknown" if group.equal_scores is None else _signed_points(group.equal_scores)
-    return Row(
-        (shorten(group.name), *both, _signed_points(group.difference), equal),
-        note=f"{group.n_samples:,} samples",
-        marked=(3,) * group.detected + (4,) * group.equal_scores_detected,
-    )
 
 
 # --- Recalibration maps ---------------------------------------------------------------------------
@@ -508,66 +503,72 @@ def _tests(findings):
         ("Test", "result", "significant"),
         tuple(rows),
     )
-    notes = filter(None, (_on_kernel_test(findings), _on_limits(findings), _on_maps(findings)))
-    return Section("Tests", (table, *map(Text, notes)))
+    return Section("Tests", (table, *map(Text, _notes_on_tests(findings))))
 
 
-def _on_kernel_test(findings):
-    """Where the kernel test disagrees with the other tests, or with the interval of the error."""
+#: Kinds of the averaged maps, as they are called for several classes and for two.
+_MAPS = {
+    "shift": "a shift",
+    "slope": "a slope",
+    "class_slopes": "different slopes of the classes",
+    "curve": "a curve",
+    "confusion": "shifts that depend on the predicted class",
+}
+_MAPS_OF_TWO = {
+    "shift": "a shift",
+    "slope": "a slope",
+    "class_slopes": "other slopes of high than of low forecasts",
+    "curve": "a curve",
+}
+
+
+def _notes_on_tests(findings):
+    """Where tests and intervals disagree, why the error may exceed its limit, weights of maps."""
     test, rejects = findings.test, findings.kernel_test_rejects
+    error, notes = findings.error("brier", "canonical"), []
     if test is None:
-        return "The kernel test needs more samples, or forecasts that differ."
-    notes = []
-    if rejects != findings.miscalibrated:
+        notes.append("The kernel test needs more samples, or forecasts that differ.")
+    elif rejects != findings.miscalibrated:
         do = "do" if findings.miscalibrated else "do not"
         verb = "rejects" if rejects else "does not reject"
         notes.append(
             f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); the other tests {do}."
         )
-    if rejects and findings.error("brier", "canonical").calibration.low == 0:
+    if rejects and error.calibration.low == 0:
         notes.append(
             "The kernel test assumes no form of miscalibration and rejects, but the interval of "
             "the calibration error reaches zero: the averaged maps may not represent this "
             "miscalibration, and the error may exceed the upper limit."
         )
-    return " ".join(notes)
-
-
-def _on_limits(findings):
-    """Why the error may exceed its upper limit, or empty."""
-    reason = findings.error("brier", "canonical").lower_bound
-    return f"Calibration error of all classes: {reason}." if reason else ""
-
-
-def _on_maps(findings):
-    """Weights of the kinds of maps in the average, if miscalibration was found."""
-    evidence = findings.error("brier", "canonical").evidence
-    if not findings.miscalibrated or not evidence:
-        return ""
-    names = {
-        "shift": "a shift",
-        "slope": "a slope",
-        "class_slopes": "different slopes of the classes",
-        "curve": "a curve",
-        "confusion": "shifts that depend on the predicted class",
-    }
-    if findings.n_classes == 2:
-        names["class_slopes"] = "other slopes of high than of low forecasts"
-        del names["confusion"]
-    shares = [
-        f"with {names[kind]} {100 * share:.0f} %"
-        for kind, share in evidence.items()
-        if kind in names
-    ]
-    return f"Weights of the averaged recalibration maps: {', '.join(shares)}."
+    paragraphs = [" ".join(notes)] if notes else []
+    if error.lower_bound:
+        paragraphs.append(f"Calibration error of all classes: {error.lower_bound}.")
+    if findings.miscalibrated and error.evidence:
+        names = _MAPS if findings.n_classes > 2 else _MAPS_OF_TWO
+        shares = [
+            f"with {names[kind]} {100 * share:.0f} %"
+            for kind, share in error.evidence.items()
+            if kind in names
+        ]
+        paragraphs.append(f"Weights of the averaged recalibration maps: {', '.join(shares)}.")
+    return paragraphs
 
 
 def _reported_numbers(report):
-    """Commonly reported numbers, and their bias."""
-    rows = [
-        Row((reported.name, _reported_value(reported)), note=reported.note)
-        for reported in report.findings.reported
-    ]
+    """Commonly reported numbers, and their bias: with an interval where there is one."""
+    rows = []
+    for reported in report.findings.reported:
+        key, value = reported.key, reported.value
+        signed = key in ("in_the_large", "intercept", "slope", "brier_skill")
+        if value is None:
+            text = "-"
+        elif key == "unreliability_pvalue":
+            text = pvalue(value.estimate).removeprefix("p ").removeprefix("= ")
+        elif value.standard_error == 0:
+            text = number(value.estimate)
+        else:
+            text = interval(value) if signed or key.startswith("observed") else nonnegative(value)
+        rows.append(Row((reported.name, text), note=reported.note))
     table = Table(
         f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "
         "verdict rests on stricter tests.",
@@ -575,19 +576,6 @@ def _reported_numbers(report):
         tuple(rows),
     )
     return Section("Other numbers", (table,))
-
-
-def _reported_value(reported):
-    """Estimate and interval, the estimate alone if there is no interval, or a dash."""
-    key, value = reported.key, reported.value
-    if value is None:
-        return "-"
-    if key == "unreliability_pvalue":
-        return pvalue(value.estimate).removeprefix("p ").removeprefix("= ")
-    if value.standard_error == 0:
-        return number(value.estimate)
-    signed = key in ("in_the_large", "intercept", "slope", "brier_skill")
-    return interval(value) if signed or key.startswith("observed") else nonnegative(value)
 
 
 # --- Method ---------------------------------------------------------------------------------------
@@ -695,84 +683,64 @@ def comparison_page(comparison: Compared) -> Document:
 
 def _side_by_side(comparison):
     """Five rows, a column for each model."""
-    findings = [report.findings for report in comparison.reports.values()]
-    losses = [model.error("log", "canonical").expected_loss for model in findings]
-    off = tuple(k for k, model in enumerate(findings, start=1) if model.miscalibrated)
-    average = "O/E" if findings[0].n_classes == 2 else "Confidence - accuracy"
-    rank_cells = [
-        f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
-        for rank, lowest, highest in ranks(comparison, "log").values()
-    ]
+    columns, off, ranks_by_loss = [], [], ranks(comparison, "log")
+    for k, (name, report) in enumerate(comparison.reports.items(), start=1):
+        findings, advice = report.findings, report.findings.advice
+        error, ends = "none detected", findings.typical_error
+        if findings.miscalibrated:
+            off.append(k)
+            error, _ = typical_error(findings)
+            if ends["low"]:
+                between = points_between(ends["low"], ends["high"]).replace(" to ", ", ")
+                error += f" [{between}]"
+        average, ratio = "none", findings.observed_expected_ratio
+        if findings.n_classes > 2:
+            average = _signed_points(findings.confidence_gap)
+        elif ratio is not None:
+            average = observed_expected(ratio).removeprefix("O/E ")
+        gain = "not recommended"
+        if advice.recommended is not None:
+            (after,) = numbers(advice.log_loss["after"])
+            gain = f"{after}, {recalibrator_name(advice.recommended)}"
+        rank, lowest, highest = ranks_by_loss[name]
+        rank_text = f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
+        loss = interval(findings.error("log", "canonical").expected_loss)
+        columns.append((loss, error, average, gain, rank_text))
+    losses, errors, averages, gains, rank_texts = zip(*columns, strict=True)
     return Table(
         "One model in each column (*: miscalibrated). In parentheses: ranks that the simultaneous "
         "intervals of all differences allow.",
         ("Model", *comparison.reports),
         (
-            Row(("Log loss", *map(interval, losses))),
-            Row(("Typical error", *map(_short_error, findings)), marked=off),
-            Row((average, *map(_short_average, findings))),
-            Row(("Log loss after recalibration", *map(_short_gain, findings))),
-            Row(("Rank by log loss", *rank_cells)),
+            Row(("Log loss", *losses)),
+            Row(("Typical error", *errors), marked=tuple(off)),
+            Row(("O/E" if findings.n_classes == 2 else "Confidence - accuracy", *averages)),
+            Row(("Log loss after recalibration", *gains)),
+            Row(("Rank by log loss", *rank_texts)),
         ),
     )
 
 
-def _short_error(findings):
-    if not findings.miscalibrated:
-        return "none detected"
-    error, (text, _) = findings.typical_error, typical_error(findings)
-    if not error["low"]:
-        return text
-    return f"{text} [{points_between(error['low'], error['high']).replace(' to ', ', ')}]"
-
-
-def _short_average(findings):
-    if findings.n_classes > 2:
-        return _signed_points(findings.confidence_gap)
-    ratio = findings.observed_expected_ratio
-    return "none" if ratio is None else observed_expected(ratio).removeprefix("O/E ")
-
-
-def _short_gain(findings):
-    advice = findings.advice
-    if advice.recommended is None:
-        return "not recommended"
-    return f"{numbers(advice.log_loss['after'])[0]}, {recalibrator_name(advice.recommended)}"
-
-
 def _differences(comparison):
     """One table for two models; for more, a table of all pairs for each quantity."""
-    names = QUANTITIES | OF_DECISIONS
-    differences, title = comparison.differences, "Differences"
-    note = Text(_on_differences(comparison))
-    if len(comparison.reports) == 2:
-        pair = f"{differences[0].first} - {differences[0].second}"
-        rows = [_difference_row(names[d.quantity], d) for d in differences]
-        return Section(title, (note, _difference_table(pair, rows)))
-    tables = []
-    for quantity, name in names.items():
-        rows = [
-            _difference_row(f"{d.first} - {d.second}", d)
-            for d in differences
-            if d.quantity == quantity
-        ]
-        if rows:
-            tables.append(_difference_table(name, rows))
-    return Section(title, (note, *tables))
-
-
-def _difference_table(caption, rows):
-    return Table(caption, ("Difference", "value", "p-value", "better"), tuple(rows))
-
-
-def _difference_row(name, difference):
-    cells = (
-        name,
-        interval(difference.difference),
-        pvalue_text(difference.pvalue).removeprefix("p = "),
-        difference.better or "not significant",
-    )
-    return Row(cells, marked=(3,) if difference.detected else (), alarm=False)
+    rows_of: dict[str, list[Row]] = {}
+    for quantity, label in (QUANTITIES | OF_DECISIONS).items():
+        for difference in comparison.differences:
+            if difference.quantity != quantity:
+                continue
+            pair = f"{difference.first} - {difference.second}"
+            caption, name = (pair, label) if len(comparison.reports) == 2 else (label, pair)
+            cells = (
+                name,
+                interval(difference.difference),
+                pvalue_text(difference.pvalue).removeprefix("p = "),
+                difference.better or "not significant",
+            )
+            row = Row(cells, marked=(3,) if difference.detected else (), alarm=False)
+            rows_of.setdefault(caption, []).append(row)
+    head = ("Difference", "value", "p-value", "better")
+    tables = [Table(caption, head, tuple(rows)) for caption, rows in rows_of.items()]
+    return Section("Differences", (Text(_on_differences(comparison)), *tables))
 
 
 def _on_differences(comparison):
