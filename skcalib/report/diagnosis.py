@@ -1,6 +1,11 @@
-r"""Direction of the miscalibration: shifted, too extreme, too moderate, or none of these.
+r"""Diagnosis of the forecasts: signs of an invalid input, and the direction of a miscalibration.
 
-Two classes: on the logit of the event, centred at the mean logit of the forecasts,
+Each sign is one kind of mistake, with its sentence, and comes before anything else. A check that
+compares two readings of the input requires a difference of the Brier score of many standard errors,
+so that sampling noise does not trigger it.
+
+The direction is shifted, too extreme, too moderate, or none of these. Two classes: on the logit of
+the event, centred at the mean logit of the forecasts,
 
 .. math:: \mathrm{logit}\, C = m + \alpha + \beta (\mathrm{logit}\, S - m) .
 
@@ -12,7 +17,6 @@ classes: the slope is one inverse temperature of all logits, the shift is a bias
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -52,7 +56,6 @@ from skcalib.stats.means import MeanInterval, concordance_interval, mean_interva
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
     from skcalib.proper.map_average import AveragedProblem
-    from skcalib.report.findings import Gains, LogisticRecalibration
 
 
 #: Standard errors by which another reading of the input must lower the Brier score.
@@ -85,12 +88,11 @@ class Suspicion:
     "repeated_rows", "unrelated_labels", "one_class", "constant", "hard_predictions",
     "every_label_right", "infinite_log_loss", "balanced_training" or "decision_values". A
     ``headline`` is that of a verdict which only asks to check the input. With ``stops_advice`` the
-    input must be corrected before recalibration. ``names`` are classes or words of the sentence.
+    input must be corrected before recalibration.
     """
 
     kind: str
     sentence: str
-    names: tuple = ()
     headline: str = ""
     stops_advice: bool = False
 
@@ -117,35 +119,29 @@ def find_suspicions(
     `features` tell rows with equal forecasts apart, `logistic` and `gains` show a constant factor
     of the odds, and `decision_values` says that the forecasts are transformed decision values.
     """
-    suspicions = (
-        _other_class(problem) if problem.forecast.shape[1] == 2 else _column_order(problem),
-        _percent_scale(problem),
-        _label_order(problem),
-        _absent_class(problem),
-        _repeated_rows(problem, features),
-        _one_class(problem),
-        _constant(problem),
-        _hard_predictions(problem),
-        _every_label_right(problem),
-        _infinite_log_loss(problem),
-        _balanced_training(problem, logistic, gains),
-        _DECISION_VALUES if decision_values else None,
-    )
+    binary, several_labels = problem.forecast.shape[1] == 2, not _is_one_class(problem)
+    suspicions = []
+    if several_labels:
+        suspicions.append(_other_class(problem) if binary else _column_order(problem))
+    if binary:
+        suspicions.append(_percent_scale(problem))
+    if several_labels:
+        suspicions += [_label_order(problem), _absent_class(problem)]
+    suspicions += [_repeated_rows(problem, features), *_plain_suspicions(problem)]
+    if binary and logistic is not None and gains is not None:
+        suspicions.append(_balanced_training(problem, logistic, gains))
+    if decision_values:
+        sentence = (
+            "The scores are decision values, divided by their spread unless they are log odds, and "
+            "passed through the logistic function: without probabilities their size has no meaning."
+        )
+        suspicions.append(Suspicion("decision_values", sentence))
     return tuple(suspicion for suspicion in suspicions if suspicion is not None)
-
-
-_DECISION_VALUES = Suspicion(
-    "decision_values",
-    "The scores are decision values, divided by their spread unless they are log odds, and passed "
-    "through the logistic function: without probabilities their size has no meaning.",
-)
 
 
 def _other_class(problem):
     """Check whether the forecasts fit much better as probabilities of the other of two classes."""
     forecast, target, weight = problem.forecast, problem.target, problem.weight
-    if _is_one_class(problem):
-        return None
     swapped = forecast[:, ::-1]
     gain = weighted_mean(((forecast - target) ** 2 - (swapped - target) ** 2).sum(axis=1), weight)
     if gain <= 0 or _ranking(problem, problem.outcome).high >= 0.5:
@@ -167,7 +163,7 @@ def _column_order(problem):
     """
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     n_classes = forecast.shape[1]
-    if n_classes > _MOST_CLASSES or _is_one_class(problem):
+    if n_classes > _MOST_CLASSES:
         return None
     every = np.ones(len(weight), dtype=bool)
     half = np.arange(len(weight)) % 2 == 0 if problem.cluster is None else problem.cluster % 2 == 0
@@ -184,13 +180,10 @@ def _column_order(problem):
     before, after = (_accuracy(f, target, weight) for f in (forecast, ordered))
     if after < before + _ADDED_ACCURACY:
         return None
-    names = tuple(str(problem.classes[k]) for k in moved)
-    shown = rates(before, after)
+    names, shown = first_classes(map(str, problem.classes[moved])), rates(before, after)
     return Suspicion(
         "column_order",
-        f"With another order of the columns ({first_classes(names)}): accuracy {shown[1]} instead "
-        f"of {shown[0]}.",
-        names,
+        f"With another order of the columns ({names}): accuracy {shown[1]} instead of {shown[0]}.",
         headline="Check the columns: the forecasts fit another order of the classes.",
     )
 
@@ -224,7 +217,7 @@ def _label_order(problem):
     A useless model that was fitted to noise looks the same, unless labels in reverse or moved by
     one row follow the forecasts, or one of both is sorted.
     """
-    if problem.count is not None or _is_one_class(problem):
+    if problem.count is not None:
         return None
     forecast, weight, column = problem.forecast, problem.weight, problem.outcome
     measure, chance = "AUC", 0.5
@@ -254,7 +247,7 @@ def _label_order(problem):
                 f"With the labels {order} the {measure} is {ranking.estimate:.2f} instead of "
                 f"{seen.estimate:.2f}."
             )
-            return Suspicion("label_order", sentence, (order, measure), headline)
+            return Suspicion("label_order", sentence, headline)
     sentence = (
         f" {measure} is {seen.estimate:.2f}, where such forecasts claim {claimed:.2f}: are the "
         "labels in another order than the forecasts"
@@ -263,11 +256,11 @@ def _label_order(problem):
         step = np.diff(values)
         if (step >= 0).all() or (step <= 0).all():
             sentence = f"The {side} are sorted, and the{sentence}?"
-            return Suspicion("label_order", sentence, (side, measure), headline)
+            return Suspicion("label_order", sentence, headline)
     if _ranking(problem, column, _UNRELATED_LEVEL).low > chance:
         return None
     sentence = f"The{sentence}, or was the model fitted to noise?"
-    return Suspicion("unrelated_labels", sentence, ("", measure), stops_advice=True)
+    return Suspicion("unrelated_labels", sentence, stops_advice=True)
 
 
 def _claimed_concordance(score, weight):
@@ -282,7 +275,7 @@ def _claimed_concordance(score, weight):
 def _absent_class(problem):
     """Check for classes without labels that should have some."""
     absent = ~problem.target.any(axis=0)
-    if not absent.any() or _is_one_class(problem):
+    if not absent.any():
         return None
     count = np.ones(len(problem.weight)) if problem.count is None else problem.count
     with np.errstate(divide="ignore"):
@@ -290,13 +283,12 @@ def _absent_class(problem):
     named = np.flatnonzero(absent & (chance * absent.sum() < _IMPROBABLE))
     if named.size == 0:
         return None
-    names = tuple(str(problem.classes[k]) for k in named)
+    names = first_classes(map(str, problem.classes[named]))
     expected = float(count @ problem.forecast[:, named].sum(axis=1))
     return Suspicion(
         "absent_class",
-        f"No sample is of {first_classes(names)}, but about {expected:,.0f} were expected: were "
-        "they left out? Nothing can be said about the probability of a class without samples.",
-        names,
+        f"No sample is of {names}, but about {expected:,.0f} were expected: were they left out? "
+        "Nothing can be said about the probability of a class without samples.",
         headline="Check the test set: a class has no samples.",
     )
 
@@ -352,8 +344,6 @@ def _together(codes, values):
 
 def _balanced_training(problem, logistic, gains):
     """Check for a constant factor of the odds that brings the mean forecast nearer to one half."""
-    if logistic is None or gains is None or problem.forecast.shape[1] > 2:
-        return None
     shift, slope = logistic.shift, logistic.slope
     means = (weighted_mean(p[:, 1], problem.weight) for p in (problem.forecast, problem.target))
     predicted, observed = np.abs(logit([*means]))
@@ -369,17 +359,14 @@ def _balanced_training(problem, logistic, gains):
         "balanced_training",
         f"The odds are about {factor:,g} times too {side} in all ranges: was the model trained on "
         "balanced data? LabelShiftRecalibrator corrects this.",
-        (side,),
     )
 
 
 def _percent_scale(problem):
     """Check whether a hundred times the probability of the event fits much better."""
     score, y = problem.forecast[:, 1], problem.target[:, 1]
-    if problem.forecast.shape[1] > 2 or not 0 < score.max() <= 0.0101:
-        return None
     gain = (score - y) ** 2 - (np.minimum(100 * score, 1.0) - y) ** 2
-    if not _is_clear(gain, problem):
+    if not (0 < score.max() <= 0.0101 and _is_clear(gain, problem)):
         return None
     return Suspicion(
         "percent_scale",
@@ -388,48 +375,36 @@ def _percent_scale(problem):
     )
 
 
-def _one_class(problem):
-    if not _is_one_class(problem):
-        return None
-    name = str(problem.classes[problem.target[0].argmax()])
-    sentence = f"All labels belong to one class ({class_name(name)}): only the mean can be checked."
-    return Suspicion("one_class", sentence, (name,))
-
-
-def _constant(problem):
-    if problem.n_samples < 2 or np.ptp(problem.forecast, axis=0).max() > 0:
-        return None
-    (rate,) = rates(float(problem.forecast[0, -1]))
-    return Suspicion(
-        "constant", f"All forecasts are equal ({rate}): they do not distinguish samples."
-    )
-
-
-def _hard_predictions(problem):
-    if not np.isin(problem.forecast, (0.0, 1.0)).all():
-        return None
-    sentence = "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes."
-    return Suspicion("hard_predictions", sentence, stops_advice=True)
-
-
-def _every_label_right(problem):
-    right = problem.forecast.argmax(axis=1) == problem.target.argmax(axis=1)
-    if _is_one_class(problem) or problem.n_samples < _MANY_RIGHT or not right.all():
-        return None
-    return Suspicion(
-        "every_label_right",
-        "Every prediction is right: if these are training data, use held-out samples.",
-    )
-
-
-def _infinite_log_loss(problem):
-    wrong = ((problem.target == 1) & (problem.forecast == 0)).any(axis=1)
-    impossible = problem.take(wrong).n_samples
-    if not impossible:
-        return None
-    labels = "label was" if impossible == 1 else "labels were"
-    sentence = f"The log loss is infinite: {impossible:,.0f} {labels} given probability 0."
-    return Suspicion("infinite_log_loss", sentence)
+def _plain_suspicions(problem):
+    """What labels and forecasts show without a test."""
+    forecast, target, one_class = problem.forecast, problem.target, _is_one_class(problem)
+    if one_class:
+        name = class_name(str(problem.classes[target[0].argmax()]))
+        yield Suspicion(
+            "one_class", f"All labels belong to one class ({name}): only the mean can be checked."
+        )
+    if problem.n_samples >= 2 and np.ptp(forecast, axis=0).max() == 0:
+        (rate,) = rates(float(forecast[0, -1]))
+        yield Suspicion(
+            "constant", f"All forecasts are equal ({rate}): they do not distinguish samples."
+        )
+    if np.isin(forecast, (0.0, 1.0)).all():
+        yield Suspicion(
+            "hard_predictions",
+            "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes.",
+            stops_advice=True,
+        )
+    right = forecast.argmax(axis=1) == target.argmax(axis=1)
+    if right.all() and problem.n_samples >= _MANY_RIGHT and not one_class:
+        yield Suspicion(
+            "every_label_right",
+            "Every prediction is right: if these are training data, use held-out samples.",
+        )
+    impossible = problem.take(((target == 1) & (forecast == 0)).any(axis=1)).n_samples
+    if impossible:
+        labels = "label was" if impossible == 1 else "labels were"
+        sentence = f"The log loss is infinite: {impossible:,.0f} {labels} given probability 0."
+        yield Suspicion("infinite_log_loss", sentence)
 
 
 def _is_one_class(problem):
@@ -496,34 +471,30 @@ def gains_of(solved: AveragedProblem) -> Gains:
     """Gains of the log loss by a shift alone, a slope alone and the averaged map.
 
     They are means over the labels whose log loss is finite. With several classes the shift is a
-    bias of each class, and the slope is one temperature.
+    bias of each class, and the slope is one temperature. With two both are about the mean logit,
+    and without the optimism of their fits.
     """
-    if solved.forecast.shape[1] == 2:
-        shift, slope = _binary_gains(solved)
+    if solved.forecast.shape[1] > 2:
+        gains = [solved.gain("bias"), solved.gain("slope")]
     else:
-        shift, slope = solved.gain("bias"), solved.gain("slope")
+        x, y, gains = _logit(solved.forecast), solved.target[:, 1], []
+        size, weight, unit = solved.average.size, solved.average.weight, solved.average.unit
+        for column in (np.ones(len(x)), x - weight @ x / size):
+            theta, ((information,),) = logistic_regression(
+                column[:, None], x, y, weight, penalty=_WEAK
+            )
+            moved = x + theta[0] * column
+            p = expit(moved)
+            leverage = np.clip(unit * p * (1 - p) * column**2 / information, 0.0, 0.5)
+            optimism = 0.5 * unit * (column * (y - p)) ** 2 / information / (1 - leverage)
+            before, after = np.logaddexp(0, x) - y * x, np.logaddexp(0, moved) - y * moved
+            gains.append(before - after - optimism)
     whole = solved.errors(LogLoss())
     finite = np.isfinite(whole) & (solved.weight > 0)
     if not finite.any():
         return Gains(0.0, 0.0, np.inf)
     weight = solved.weight[finite]
-    return Gains(*(float(weighted_mean(gain[finite], weight)) for gain in (shift, slope, whole)))
-
-
-def _binary_gains(solved):
-    """Gains (n,) of a shift and of a slope about the mean logit, without the fit's optimism."""
-    x, y = _logit(solved.forecast), solved.target[:, 1]
-    size, weight, unit = solved.average.size, solved.average.weight, solved.average.unit
-    for column in (np.ones(len(x)), x - weight @ x / size):
-        theta, ((information,),) = logistic_regression(column[:, None], x, y, weight, penalty=_WEAK)
-        p = expit(x + theta[0] * column)
-        leverage = np.clip(unit * p * (1 - p) * column**2 / information, 0.0, 0.5)
-        optimism = 0.5 * unit * (column * (y - p)) ** 2 / information / (1 - leverage)
-        yield _loss(x, y) - _loss(x + theta[0] * column, y) - optimism
-
-
-def _loss(eta, y):
-    return np.logaddexp(0, eta) - y * eta
+    return Gains(*(float(weighted_mean(gain[finite], weight)) for gain in (*gains, whole)))
 
 
 def _logit(forecast):
@@ -567,18 +538,28 @@ def confusions_of(
 def find_direction(findings: Findings, solved: AveragedProblem) -> Findings:
     """The findings with their direction, if miscalibration was found and the input is not suspect.
 
-    With two classes, and nearly all samples on one side of the curve, it is not "too extreme".
+    With two classes, and nearly all samples on one side of the curve, it is not "too extreme". With
+    more a gap of the confidence decides with the slope.
     """
     if not findings.miscalibrated or findings.input_is_suspect:
         return findings
+    by_slope = _slope_sign(findings)
     if findings.n_classes > 2:
-        return replace(findings, direction=_direction_of_classes(findings))
-    by_mean, by_slope = _mean_sign(findings), _slope_sign(findings)
+        confidence = findings.confidence_gap
+        sign = int(np.sign(confidence.estimate))
+        clear = confidence.low > 0 or confidence.high < 0 or sign == by_slope
+        direction = direction_of(findings.gains, 1, sign if clear else 0)
+        if direction == "too_high":  # class biases gain more
+            direction = "class_shift" if findings.worst_places("class") else None
+        direction = direction or ("confused" if findings.confusions else "uneven")
+        return replace(findings, direction=direction)
+    observed, predicted = findings.observed_rate, findings.mean_predicted
+    by_mean = int(predicted > observed.high) - int(predicted < observed.low)
     direction = direction_of(findings.gains, by_mean, by_slope) or "uneven"
     gap = (solved.forecast - solved.conditional)[:, 1]
     above, below = solved.share @ (gap > 0), solved.share @ (gap < 0)
     if not direction.endswith(("high", "low")) and min(above, below) < _ON_BOTH_SIDES:
-        sides = {place.too_high for place in findings.worst_places("scores", 99)}
+        sides = {place.too_high for place in findings.worst_places("scores")}
         sign = 0 if len(sides) > 1 else by_mean
         direction = {1: "too_high", -1: "too_low"}.get(sign, "uneven")
     more_where = _more_where(findings, direction, solved, gap)
@@ -598,23 +579,6 @@ def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None
     if gains.slope > 0 and gains.slope >= half and slope_down:
         return "too_extreme" if slope_down > 0 else "too_moderate"
     return None
-
-
-def _direction_of_classes(findings):
-    """The direction of several classes; a gap of the confidence decides with the slope."""
-    gap, slope = findings.confidence_gap, _slope_sign(findings)
-    sign = int(np.sign(gap.estimate))
-    clear = gap.low > 0 or gap.high < 0 or sign == slope
-    direction = direction_of(findings.gains, 1, sign if clear else 0)
-    if direction == "too_high":  # class biases gain more
-        direction = "class_shift" if findings.worst_places("class", 1) else None
-    return direction or ("confused" if findings.confusions else "uneven")
-
-
-def _mean_sign(findings):
-    """+1 if the mean prediction is clearly too high, -1 if it is clearly too low."""
-    observed, predicted = findings.observed_rate, findings.mean_predicted
-    return int(predicted > observed.high) - int(predicted < observed.low)
 
 
 def _slope_sign(findings, clear=_CLEAR):
@@ -651,43 +615,48 @@ def _more_where(findings, direction, solved, gap):
 # --- The headline of each direction ---------------------------------------------------------------
 
 
-def _shifted(findings):
-    word = "too high" if findings.direction == "too_high" else "too low"
+#: Directions, and their words in a table.
+DIRECTIONS = {
+    "too_high": "too high",
+    "too_low": "too low",
+    "too_extreme": "over-confident",
+    "too_moderate": "under-confident",
+    "class_shift": "class frequencies",
+    "confused": "confused classes",
+    "uneven": "uneven",
+}
+
+
+def headline_of_direction(findings: Findings) -> str:
+    """The headline of a report that has a direction."""
+    direction = findings.direction
+    if direction == "too_extreme":
+        return "Over-confident: predictions are too extreme."
+    if direction == "too_moderate":
+        return "Under-confident: predictions are not extreme enough."
+    if direction == "class_shift":
+        off = findings.worst_places("class")
+        often = [place for place in off if place.too_high]
+        labels = first_classes(place.label for place in often or off)
+        return f"Some classes are predicted too {'often' if often else 'rarely'}: {labels}."
+    if direction == "confused":
+        confusion = findings.confusions[0]
+        predicted, true = class_name(confusion.predicted), class_name(confusion.other)
+        score, observed = rates(confusion.mean_score, confusion.observed.estimate)
+        least = f" with at least {rates(confusion.at_least)[0]}" if confusion.at_least > 0 else ""
+        return (
+            f"Some classes are confused: where {predicted} is predicted{least}, {true} is true in "
+            f"{observed} of the samples, predicted {score}."
+        )
+    if direction == "uneven":
+        return _uneven(findings)
     predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
     side = f", and more so the {findings.more_where} they are" if findings.more_where else ""
-    return f"Predictions are {word}{side}: mean {predicted}, observed {observed}."
-
-
-def _too_extreme(findings):
-    return "Over-confident: predictions are too extreme."
-
-
-def _too_moderate(findings):
-    return "Under-confident: predictions are not extreme enough."
-
-
-def _class_shift(findings):
-    off = findings.worst_places("class", len(findings.places))
-    often = [place for place in off if place.too_high]
-    labels = first_classes(place.label for place in often or off)
-    return f"Some classes are predicted too {'often' if often else 'rarely'}: {labels}."
-
-
-def _confused(findings):
-    confusion = findings.confusions[0]
-    predicted, true = class_name(confusion.predicted), class_name(confusion.other)
-    score, observed = rates(confusion.mean_score, confusion.observed.estimate)
-    least = confusion.at_least
-    where = f"where {predicted} is predicted"
-    where += f" with at least {rates(least)[0]}" if least > 0 else ""
-    return (
-        f"Some classes are confused: {where}, {true} is true in {observed} of the samples, "
-        f"predicted {score}."
-    )
+    return f"Predictions are {DIRECTIONS[direction]}{side}: mean {predicted}, observed {observed}."
 
 
 def _uneven(findings):
-    off = findings.worst_places("scores", len(findings.places))
+    off = findings.worst_places("scores")
     score = "score" if findings.n_classes == 2 else "confidence"
     parts = []
     for too_high, word in ((True, "too high"), (False, "too low")):
@@ -699,22 +668,3 @@ def _uneven(findings):
     if any(suspicion.kind == "infinite_log_loss" for suspicion in findings.suspicions):
         return "Miscalibrated: some labels were given probability 0."
     return f"Miscalibrated, but no single range of the {score} is clearly off."
-
-
-@dataclass(frozen=True)
-class Direction:
-    """A direction: its words in a table, and the headline of a report that has it."""
-
-    words: str
-    headline: Callable[[Findings], str]
-
-
-DIRECTIONS = {
-    "too_high": Direction("too high", _shifted),
-    "too_low": Direction("too low", _shifted),
-    "too_extreme": Direction("over-confident", _too_extreme),
-    "too_moderate": Direction("under-confident", _too_moderate),
-    "class_shift": Direction("class frequencies", _class_shift),
-    "confused": Direction("confused classes", _confused),
-    "uneven": Direction("uneven", _uneven),
-}

@@ -38,6 +38,7 @@ from skcalib.report.findings import (
     N_NAMED,
     TEST_LEVEL,
     Reported,
+    binary_problem,
     class_label,
     event_name,
     noted,
@@ -820,19 +821,18 @@ def _reliability_figure(report):
         f"Isotonic fit of the observed frequency against the predicted {event}. Shaded: "
         f"{percent(report.confidence_level)} range of this fit for a calibrated model."
     )
-    before, after, title = report.binary, report.recalibrated, ""
-    drawn = []
+    before, after = binary_problem(report.problem), report.recalibrated
+    drawn = [_picture(report, before, f"the {event}", "" if after is None else "As predicted")]
     if after is not None:
-        name, title = recalibrator_name(findings.advice.recommended), "As predicted"
-        title_after = f"After {name}, cross-validated"
-        drawn = [_picture(report, after, f"the {event} after {name}", title_after)]
-    drawn = [_picture(report, before, f"the {event}", title), *drawn]
+        name = recalibrator_name(findings.advice.recommended)
+        title = f"After {name}, cross-validated"
+        drawn.append(_picture(report, after, f"the {event} after {name}", title))
     return Pictures(tuple(drawn), lambda: _with_scales(caption, _rows(report)))
 
 
 def _rows(report):
     """Scores and weights of all diagrams of a page, which share a scale."""
-    problems = [report.binary, report.recalibrated]
+    problems = [binary_problem(report.problem), report.recalibrated]
     problems += [problem for _, problem in _class_problems(report)]
     return [(p.forecast[:, 1], p.weight) for p in problems if p is not None]
 
@@ -846,15 +846,16 @@ def _overlaid_figure(reports):
     def draw():
         figure = _figure()
         for name, report in reports.items():
-            _display(report, report.binary, figure.gca(), name=_plain(name), band=None)
+            plain = printable(shorten(name)).replace("$", r"\$")  # no formula
+            _display(report, problems[name], figure.gca(), name=plain, band=None)
         if not binary:
             figure.gca().set(xlabel="Confidence", ylabel="Accuracy")
         return _svg(figure, "models")
 
     alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {event}."
     caption = f"Observed frequency against predicted {event} (isotonic curves)."
-    problems = [report.binary for report in reports.values()]
-    rows = [(problem.forecast[:, 1], problem.weight) for problem in problems]
+    problems = {name: binary_problem(report.problem) for name, report in reports.items()}
+    rows = [(problem.forecast[:, 1], problem.weight) for problem in problems.values()]
     return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
 
 
@@ -925,11 +926,6 @@ def _forest_figure(report):
     groups = strongest(by.groups, MOST_ROWS)
     names = ", ".join(f"{group.name} {group.difference}" for group in groups)
     return Picture(draw, f"Observed minus predicted of the groups: {names}")
-
-
-def _plain(name):
-    """A short name in which a dollar sign does not start a formula."""
-    return printable(shorten(name)).replace("$", r"\$")
 
 
 def _with_scales(caption, rows, *, histogram=True):
@@ -1012,9 +1008,6 @@ def _svg(figure, name):
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
     svg = re.sub(r' (?:d|points)="[^"]+"', lambda m: _NUMBER.sub(r"\1", m[0]), svg)
-    return _COLOR.sub(_themed, svg)
-
-
-def _themed(match):
-    kind, color = match.groups()
-    return f"{kind}: var(--{_VARIABLES[color]})" if color in _VARIABLES else match[0]
+    return _COLOR.sub(
+        lambda m: f"{m[1]}: var(--{_VARIABLES[m[2]]})" if m[2] in _VARIABLES else m[0], svg
+    )
