@@ -1210,8 +1210,6 @@ def find_differences(
             elif quantity == "kernel":
                 reverse = first_name > second_name
                 compared = _kernel(first.problem, second.problem, level, seed, n_jobs, reverse)
-            elif quantity == "calibration" or quantity in _LOSSES:
-                compared = _paired_losses(first, second, quantity, level)
             elif rule is not None and rule.exact and quantity in OF_DECISIONS:
                 compared = rule.difference(quantity, first.solved, second.solved, level)
             else:
@@ -1228,55 +1226,41 @@ def find_differences(
 def _paired(first, second, quantity, level):
     """Interval of a mean difference, and its p-value; two infinite losses have none.
 
-    Its centre is the difference of the estimates, if these are not the means of the terms.
+    Its centre is the difference of the estimates, if these are not the means of the terms. Labels
+    decide the losses, and what each model would gain by recalibration, which "calibration"
+    compares: with few of them the limits are those of `mean_loss_interval`.
     """
-    terms = first.terms[quantity], second.terms[quantity]
-    if np.isinf(terms[0]).any() and np.isinf(terms[1]).any():
-        return None
-    estimate = None
-    if quantity in first.estimates:
-        estimate = first.estimates[quantity] - second.estimates[quantity]
-    weight, cluster = first.problem.weight, first.problem.cluster
-    mean = mean_interval(terms[0] - terms[1], weight, level, cluster=cluster, estimate=estimate)
-    size = independent_size(weight, cluster=cluster)
-    return mean, _pvalue(mean.estimate, [mean.standard_error], [size - 1])
-
-
-def _paired_losses(first, second, quantity, level):
-    """Interval of the mean difference of losses that labels decide, and its p-value.
-
-    "calibration" compares what each model would gain by recalibration. With few labels the limits
-    are those of `mean_loss_interval`.
-    """
-    is_gain = quantity == "calibration"
-    loss = _LOSSES["brier" if is_gain else quantity]
-    problem = first.problem
+    problem, is_gain, estimate = first.problem, quantity == "calibration", None
+    rows = {"weight": problem.weight, "cluster": problem.cluster}
+    loss = _LOSSES.get("brier" if is_gain else quantity)
 
     def terms(model, target):
+        if loss is None:
+            return model.terms[quantity]
         values = loss(target, model.problem.forecast)
         return values - loss(target, model.curve) if is_gain else values
 
-    models = [
-        replace(model, terms={quantity: terms(model, problem.target)}) for model in (first, second)
-    ]
-    plain = _paired(*models, quantity, level)
-    between = between_forecasts(first.problem.forecast, second.problem.forecast)
-    if plain is None or not has_few_labels(between, problem.target, problem.weight):
-        return plain
-    if not np.isfinite([plain[0].estimate, plain[0].standard_error]).all():
-        return plain
-    interval = mean_loss_interval(
-        lambda target: np.subtract(terms(first, target), terms(second, target)),
-        between,
-        problem.target,
-        level,
-        weight=problem.weight,
-        cluster=problem.cluster,
-        estimate=plain[0].estimate if is_gain else None,
+    def difference(target):
+        return np.subtract(terms(first, target), terms(second, target))
+
+    if all(np.isinf(terms(model, problem.target)).any() for model in (first, second)):
+        return None
+    if quantity in first.estimates:
+        estimate = first.estimates[quantity] - second.estimates[quantity]
+    mean = mean_interval(
+        difference(problem.target), confidence_level=level, estimate=estimate, **rows
     )
-    if interval.standard_error == 0:  # the same difference for every label
-        return plain
-    return interval, interval_pvalue(interval, level)
+    student = mean, _pvalue(mean.estimate, [mean.standard_error], [independent_size(**rows) - 1])
+    between = between_forecasts(first.problem.forecast, second.problem.forecast)
+    is_finite = np.isfinite([mean.estimate, mean.standard_error]).all()
+    if loss is None or not is_finite or not has_few_labels(between, problem.target, problem.weight):
+        return student
+    limits = mean_loss_interval(
+        difference, between, problem.target, level, estimate=estimate, **rows
+    )
+    if limits.standard_error == 0:  # the same difference for every label
+        return student
+    return limits, interval_pvalue(limits, level)
 
 
 def _wrong(target, forecast):
@@ -1399,30 +1383,23 @@ class DecisionRule:
         self, quantity: str, first: Any, second: Any, confidence_level: float
     ) -> tuple[MeanInterval, float]:
         """The interval of a difference between two solved problems, and its p-value."""
-        limits = self._regret_interval if quantity == "regret" else self._cost_interval
-        interval_at = partial(limits, first, second)
+        if quantity == "regret":
+            interval_at = partial(self._regret_interval, first, second)
+        else:
+            forecasts = [first.forecast], [second.forecast]
+            changes = not np.array_equal(first.forecast, second.forecast)
+            costs = partial(saving_interval, self.score, [first], *forecasts, share=1.0)
+            interval_at = partial(costs, every_change=changes)
         sign = 1.0
         if quantity == "net_benefit" and self.threshold is not None:
             sign = -1 / (1 - self.threshold)
-        interval = interval_at(confidence_level)
+        interval = interval_at(confidence_level=confidence_level)
         low, high = sorted((sign * interval.low, sign * interval.high))
         error = abs(sign) * interval.standard_error
         difference = MeanInterval(sign * interval.estimate, low, high, error)
         return difference, _pvalue_of_limits(interval_at)
 
-    def _cost_interval(self, first, second, level):
-        """Of the mean cost of the first forecasts minus that of the second."""
-        return saving_interval(
-            self.score,
-            [first],
-            [first.forecast],
-            [second.forecast],
-            1.0,
-            level,
-            every_change=not np.array_equal(first.forecast, second.forecast),
-        )
-
-    def _regret_interval(self, first, second, level):
+    def _regret_interval(self, first, second, confidence_level):
         """Of the saving by recalibration of the first minus that of the second.
 
         The squared distances of the limits of both from their estimates add up (Zou and Donner,
@@ -1430,18 +1407,19 @@ class DecisionRule:
         """
         savings, saved = [], []
         for p in (first, second):
-            before, after = [p.forecast], [p.conditional]
+            before, after = p.forecast, p.conditional
             savings.append(
-                saving_interval(self.score, [p], before, after, 1.0, level, every_change=True)
+                saving_interval(
+                    self.score, [p], [before], [after], 1.0, confidence_level, every_change=True
+                )
             )
-            saved.append(
-                self.score.loss(p.target, p.forecast) - self.score.loss(p.target, p.conditional)
-            )
-        mean = mean_interval(saved[0] - saved[1], first.weight, level, None, first.cluster)
-        middle = mean.estimate
+            saved.append(self.score.loss(p.target, before) - self.score.loss(p.target, after))
+        mean = mean_interval(
+            saved[0] - saved[1], first.weight, confidence_level, None, first.cluster
+        )
+        middle, (minuend, subtrahend) = mean.estimate, savings
         if np.array_equal(first.forecast, second.forecast):
             return replace(mean, low=float(middle), high=float(middle))
-        minuend, subtrahend = savings
         down = np.hypot(minuend.estimate - minuend.low, subtrahend.high - subtrahend.estimate)
         up = np.hypot(minuend.high - minuend.estimate, subtrahend.estimate - subtrahend.low)
         low, high = min(mean.low, middle - down), max(mean.high, middle + up)
@@ -1450,11 +1428,11 @@ class DecisionRule:
 
 def _pvalue_of_limits(interval_at):
     """One minus the largest level at which the interval excludes zero; not below 1e-12."""
-    if interval_at(0.5).estimate == 0:
+    if interval_at(confidence_level=0.5).estimate == 0:
         return 1.0
     low, high = np.log(1e-12), 0.0
     for _ in range(30):
         middle = (low + high) / 2
-        interval = interval_at(1 - np.exp(middle))
+        interval = interval_at(confidence_level=1 - np.exp(middle))
         low, high = (low, middle) if interval.low > 0 or interval.high < 0 else (middle, high)
     return float(np.exp(high))
