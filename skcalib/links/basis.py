@@ -385,11 +385,11 @@ class BasisBlock:
     m_i)`, the derivatives of p in the parameters.
 
     ``log`` are the logarithms of the forecasts. Directions are, in this order, None where there are
-    none of a kind: ``dense`` (d, n, K), different from zero everywhere; for each class one that is ``factors[k]`` (n, K) in its own
-    column and zero in the others, where None stands for ones; ``top`` (t, n), different from zero
-    in the column ``column`` of each sample only; with ``confusion`` a constant for each class and
-    each value of ``column``. ``mix`` (J0, J) has the directions of the basis as combinations of
-    these; None if they are the same.
+    none of a kind: ``dense`` (d, n, K), different from zero everywhere; for each class one that is
+    ``factors[k]`` (n, K) in its own column and zero in the others, where None stands for ones;
+    ``top`` (t, n), different from zero in the column ``column`` of each sample only; with
+    ``confusion`` a constant for each class and each value of ``column``. ``mix`` (J0, J) has the
+    directions of the basis as combinations of these; None if they are the same.
     """
 
     log: np.ndarray
