@@ -21,7 +21,7 @@ from skcalib._util.formatting import (
     rate_interval,
     rates,
 )
-from skcalib.displays.group_calibration import strongest
+from skcalib.displays.groups import strongest
 from skcalib.report import pictures
 from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
 from skcalib.report.findings import TEST_LEVEL, class_label, event_name, shorten, versions
