@@ -35,7 +35,7 @@ from skcalib.data.problem import check_label_probabilities
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links.logits import COMPRESSED_BELOW
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
-from skcalib.recalibration.fitting import align_columns
+from skcalib.recalibration.base import align_columns
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -21,7 +21,7 @@ import numpy as np
 from _measure import Row, finish, peak_megabytes, shortest
 
 from skcalib import ReliabilityDisplay, proper_calibration_error
-from skcalib.proper import many_samples
+from skcalib.proper import map_average
 
 GOAL, DIFFERENCE, SECONDS = 20.0, 1e-5, 3.0
 
@@ -35,11 +35,11 @@ def make_data(n_samples):
 
 def of_samples(y, score):
     """The error without cells."""
-    many, many_samples._MANY = many_samples._MANY, np.inf
+    many, map_average._MANY = map_average._MANY, np.inf
     try:
         return proper_calibration_error(y, score)
     finally:
-        many_samples._MANY = many
+        map_average._MANY = many
 
 
 def ten_classes(n_samples):

@@ -18,10 +18,15 @@ from scipy.stats import t as student
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.data.notions import Canonical, Notion, resolve_notion, resolve_reduced
-from skcalib.data.problem import ForecastSummary, Problem, check_problem
-from skcalib.data.samples import Samples, only_problem
-from skcalib.error_intervals.exact import FEW_REASON, is_few, rarest_label
-from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
+from skcalib.data.problem import ForecastSummary, Problem, Samples, check_problem, only_problem
+from skcalib.error_intervals.proper import (
+    FEW_REASON,
+    SMOOTHED,
+    estimate_of_solved,
+    estimate_proper_error,
+    is_few,
+    rarest_label,
+)
 from skcalib.error_intervals.request import jackknife
 from skcalib.errors.binned import (
     DISTANCES,
@@ -31,8 +36,6 @@ from skcalib.errors.binned import (
     quantile_edges,
     resolve_norm,
 )
-from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
-from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
 from skcalib.errors.kernel import (
     MANY,
     Embedding,
@@ -41,12 +44,16 @@ from skcalib.errors.kernel import (
     check_components,
     check_locations,
     check_pairs,
+    drawn_embedding_pvalue,
+    drawn_kernel_pvalue,
+    few_labels,
     one_problem,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
 from skcalib.errors.logistic import index_of_solved
+from skcalib.errors.unbinned import KS_REDUCTIONS, PredictedClass
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import (
     Brier,

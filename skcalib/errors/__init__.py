@@ -15,14 +15,19 @@ from skcalib.errors.corp import (
     corp_decomposition,
     corp_test,
 )
-from skcalib.errors.cumulative import CumulativeCurve, cumulative_curve, ks_calibration_error
 from skcalib.errors.kernel import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors.logistic import (
     CalibrationInterceptSlope,
     calibration_intercept_slope,
     integrated_calibration_index,
 )
-from skcalib.errors.smooth import kde_calibration_error, smooth_calibration_error
+from skcalib.errors.unbinned import (
+    CumulativeCurve,
+    cumulative_curve,
+    kde_calibration_error,
+    ks_calibration_error,
+    smooth_calibration_error,
+)
 from skcalib.proper.proper import (
     ScoreDecomposition,
     calibration_upper_bound,

@@ -21,17 +21,19 @@ from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.base import recalibrated_proba
 from skcalib.recalibration.held_out import (
+    HeldOutMixture,
     RecalibratorSelection,
+    StackedRecalibrator,
     candidate_names,
     default_candidates,
     fit_to_problem,
     held_out_forecasts,
     held_out_losses,
+    never_falls,
     one_standard_error,
 )
-from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator, never_falls
 from skcalib.report.findings import (
     Advice,
     BrierChange,

@@ -35,8 +35,8 @@ from skcalib.data.clusters import (
     inflation,
     student_level,
 )
+from skcalib.data.features import as_cells
 from skcalib.data.notions import TopLabel
-from skcalib.data.table_columns import as_cells
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.links.newton import logistic_regression
 from skcalib.report.findings import (
@@ -48,8 +48,7 @@ from skcalib.report.findings import (
     first_classes,
 )
 from skcalib.scores import LogLoss, weighted_mean
-from skcalib.significance.binary import run_test
-from skcalib.significance.logistic import JointRatio
+from skcalib.significance.binary import JointRatio, run_test
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.stats.means import MeanInterval, concordance_interval, mean_interval, rate_interval
 

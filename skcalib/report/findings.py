@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy.stats import norm
 
-from skcalib._util.formatting import limit_of_noise
-from skcalib._util.records import Record
-from skcalib._util.ties import level_starts, merge_ties
+from skcalib._util.arithmetic import level_starts, merge_ties
+from skcalib._util.formatting import Record, limit_of_noise
 from skcalib.data.clusters import effective_size
 from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import NotionLike, TopLabel, resolve_notion

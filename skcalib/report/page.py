@@ -29,9 +29,8 @@ from skcalib._util.formatting import (
     rates,
 )
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
-from skcalib.displays.display import binary_problems
-from skcalib.displays.drawing import bin_edges, histogram_scale, scale_panels
-from skcalib.displays.group_calibration import strongest
+from skcalib.displays.base import bin_edges, binary_problems, histogram_scale, scale_panels
+from skcalib.displays.groups import strongest
 from skcalib.displays.reliability import check_options, reliability_curves
 from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
 from skcalib.report.findings import (

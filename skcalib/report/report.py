@@ -17,12 +17,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import indexable
 
 from skcalib._util.files import check_writable, write_atomically
-from skcalib._util.formatting import printable
-from skcalib._util.parallel import seed_of, threads_for
+from skcalib._util.formatting import frame_of, printable
+from skcalib._util.parallel import seed_of, shared_fits, threads_for
 from skcalib._util.parameters import check_choice, checks_parameters, completes_docstrings
 from skcalib._util.progress import stage
-from skcalib._util.records import frame_of
-from skcalib._util.shared_fits import shared_fits
 from skcalib._util.types import (
     CV,
     ArrayLike,
@@ -43,8 +41,14 @@ from skcalib.data.clusters import independent_size
 from skcalib.data.features import encode_features
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Auto, Canonical, Notion, TopLabel
-from skcalib.data.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
-from skcalib.data.samples import only_problem
+from skcalib.data.problem import (
+    ForecastSummary,
+    Problem,
+    check_problem,
+    check_sketch,
+    event_last,
+    only_problem,
+)
 from skcalib.error_intervals.proper import saving_interval
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators.classifiers import held_out_problem, make_folds, response_of

@@ -15,30 +15,28 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
+from skcalib._util.messages import refusal
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.errors.drawn_labels import (
-    any_impossible,
-    drawn_embedding_pvalue,
-    drawn_kernel_pvalue,
-    few_labels,
-)
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
     Embedding,
     ResidualKernel,
+    any_impossible,
     block_estimates,
     check_locations,
     check_pairs,
     check_statistic,
+    drawn_embedding_pvalue,
+    drawn_kernel_pvalue,
     estimate,
+    few_labels,
     one_problem,
     random_block_estimates,
     random_blocks,

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from scipy.stats import binom
 
 from skcalib import ForecastSketch, calibration_error_interval
-from skcalib.error_intervals.exact import FEW_REASON, MarkedLabel, is_few, rarest_label
+from skcalib.error_intervals.proper import FEW_REASON, MarkedLabel, is_few, rarest_label
 from skcalib.scores import Brier, LogLoss
 
 N_SAMPLES = 100

@@ -12,8 +12,13 @@ from skcalib import kernel_calibration_test as kernel_test
 from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
 from skcalib.data.problem import Problem
 from skcalib.errors import kernel as kernel_module
-from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
-from skcalib.errors.kernel import Embedding, ResidualKernel, estimate
+from skcalib.errors.kernel import (
+    Embedding,
+    ResidualKernel,
+    drawn_embedding_pvalue,
+    drawn_kernel_pvalue,
+    estimate,
+)
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.significance import consistency_test
 
@@ -69,7 +74,7 @@ def test_draws_have_the_law_of_all_labels(
         monkeypatch.setattr(kernel_module, "_FEWEST", 3)
     if statistic == "block":  # strips of rows that begin and end within blocks
         monkeypatch.setattr(kernel_module, "_SIDE", 2)
-    monkeypatch.setattr("skcalib.errors.drawn_labels._WIDE", 3)  # of the columns of each, too
+    monkeypatch.setattr("skcalib.errors.kernel._WIDE", 3)  # of the columns of each, too
     rng, n_draws = np.random.RandomState(3), 4000
     problem = small_problem(n_columns, special, rng)
     targets, share = all_targets(problem)

@@ -226,11 +226,12 @@ def shifts(y, P, X, weight):
     target = P ** [1.3, *[1.0] * (P.shape[1] - 1)]
     shift = s.LabelShiftRecalibrator().fit(P, y, weight)
     shift.adapt(target / target.sum(axis=1, keepdims=True))
-    chunks, labels = [(P[::2], y[::2]), (P[1::2], y[1::2])], np.unique(y)
-    in_parts = s.PlattScaling(labels=labels), s.VectorScaling(labels=labels)
+    in_parts = [kind(labels=np.unique(y)) for kind in (s.PlattScaling, s.VectorScaling)]
+    for recalibrator in in_parts:
+        recalibrator.partial_fit(P[::2], y[::2]).partial_fit(P[1::2], y[1::2])
     return [
         answers(shift, P[:20]),
-        [recalibrator.fit_chunks(chunks).predict_proba(P[:9]) for recalibrator in in_parts],
+        [recalibrator.predict_proba(P[:9]) for recalibrator in in_parts],
         [
             from_json(to_json(quick(recalibrator).fit(P, y))).predict_proba(P[:20])
             for recalibrator in EXPORTED
@@ -500,17 +501,16 @@ def shown(y, P, X, weight):
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
     "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
+    "proper.map_average": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
-    "smoothers.beta_sums": {"_PAIRS": 1000},
-    "smoothers.dirichlet_sums": {"_MANY": 500},
+    "smoothers.kernel_sums": {"_PAIRS": 1000, "_MANY": 500},
     "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
     "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
     "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
-    "recalibration.temperature": {"_LARGE": 1000},
+    "recalibration.scaling": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
     "grouping.differences": {"MOST_SEARCHED": 400},
 }

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.errors.corp import IsotonicCurve, consistency_band
-from skcalib.proper import many_samples as module
-from skcalib.proper.many_samples import compress_rows
+from skcalib.proper import map_average as module
+from skcalib.proper.map_average import compress_rows
 
 
 def make(n_samples, spread, slope=0.6, seed=0):

@@ -13,9 +13,14 @@ from skcalib.data import problem as problem_module
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import Problem
 from skcalib.links.averaging import AveragedMap
-from skcalib.proper import many_samples
-from skcalib.proper.many_samples import OneStepProblem, is_large, n_fitted
-from skcalib.proper.map_average import AveragedProblem, squared_norms
+from skcalib.proper import map_average
+from skcalib.proper.map_average import (
+    AveragedProblem,
+    OneStepProblem,
+    is_large,
+    n_fitted,
+    squared_norms,
+)
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss
 
@@ -24,7 +29,7 @@ LOSSES = {"brier": Brier(), "log": LogLoss()}
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(many_samples, "_PART", 3000)
+    monkeypatch.setattr(map_average, "_PART", 3000)
 
 
 def both(y, forecast, weight=None):
@@ -96,7 +101,7 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     ours = OneStepProblem.of(problem)
     assert ours.average.start.groups == ()
     error = ours.share @ ours.errors(Brier())
-    in_part = AveragedProblem.of(problem.take(many_samples._drawn(problem))).average
+    in_part = AveragedProblem.of(problem.take(map_average._drawn(problem))).average
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
     assert abs(error - truth) < 0.15 * truth
     assert abs(alone - truth) > 0.3 * truth
@@ -109,7 +114,7 @@ def test_clusters_count_once(small_parts, kind):
     cluster = np.repeat(np.arange(3000), 4)
     problem = replace(problem_of(y[cluster], forecast[cluster]), cluster=cluster)
     assert is_large(problem)
-    part = cluster[many_samples._drawn(problem)]
+    part = cluster[map_average._drawn(problem)]
     assert len(part) == 3000
     assert np.unique(part, return_counts=True)[1].min() == 4
     few, ours = AveragedProblem.of(problem_of(y, forecast)), OneStepProblem.of(problem)
@@ -134,7 +139,7 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
     assert parts.calibration == errors["brier"] == fitted.calibration_error_
     assert interval.low < errors["brier"] < interval.high
     assert set(fitted.evidence_) == {"shift", "slope", "class_slopes", "curve", "confusion"}
-    monkeypatch.setattr(many_samples, "TIMES", 10**9)
+    monkeypatch.setattr(map_average, "TIMES", 10**9)
     for loss, value in errors.items():
         assert s.proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
 
@@ -186,7 +191,7 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
         seen.append(check(*arguments, **options))
         return seen[-1]
 
-    monkeypatch.setattr("skcalib.data.samples.check_problem", spy)
+    monkeypatch.setattr("skcalib.data.problem.check_problem", spy)
     own_score, own_notion = (type("Own", (base,), {})() for base in (Brier, Canonical))
     copied = {"loss": own_score}, {"smoother": "kernel"}, {"method": "risk"}, {"notion": own_notion}
     for options in ({}, {"loss": "log"}, *copied):
@@ -263,7 +268,7 @@ def test_evidence_with_the_gain_that_the_step_predicts_is_the_evidence(small_par
     average = solve("slope", 8000, 4, seed=0)[0].average
     size = len(average.basis.scale)
     information, gradient = average.size * np.eye(size), np.random.default_rng(0).normal(size=size)
-    scores = many_samples.StepScores(average, (), information, 30 * gradient)
+    scores = map_average.StepScores(average, (), information, 30 * gradient)
     assert average.basis.confusion and len(scores.evidence) > 4
     for groups in scores.evidence:
         gain = scores.gain(groups) / average.dispersion

@@ -14,7 +14,7 @@ from skcalib import CalibrationErrorEstimator, calibration_error_interval, score
 from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
-from skcalib.proper import many_samples, residual_tests
+from skcalib.proper import map_average, residual_tests
 from skcalib.proper.map_average import AveragedProblem, squared_norms
 from skcalib.proper.residual_tests import BrierDirections, LogDirections, extended_norms
 from skcalib.scores import Brier, LogLoss
@@ -309,15 +309,15 @@ def test_clusters_widen_what_repeated_rows_would_narrow():
 
 
 def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
-    monkeypatch.setattr(many_samples, "_PART", 1500)
+    monkeypatch.setattr(map_average, "_PART", 1500)
     y, forecast, posterior = confused(12_000, 8)
-    problem = many_samples.OneStepProblem.of(check_problem(y, forecast))
+    problem = map_average.OneStepProblem.of(check_problem(y, forecast))
     assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
     truth = Brier().divergence(posterior, forecast).mean()
     assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
     assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
     calibrated_problem = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
-    calibrated = many_samples.OneStepProblem.of(calibrated_problem)
+    calibrated = map_average.OneStepProblem.of(calibrated_problem)
     assert not calibrated.suspect and calibrated.tested is None
 
 

@@ -9,8 +9,7 @@ from scipy.special import softmax
 
 from skcalib import calibration_error, ks_calibration_error, root_brier_score
 from skcalib.data.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
-from skcalib.data.problem import check_problem
-from skcalib.data.samples import Samples
+from skcalib.data.problem import Samples, check_problem
 from skcalib.errors import simplex_calibration_error
 from skcalib.errors.binned import expected_binned_error, folded_normal_mean, uniform_edges
 from skcalib.smoothers import LevelSets
