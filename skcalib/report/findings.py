@@ -988,8 +988,8 @@ def find_grouping(
         note=" ".join([*notes, *warned]),
     )
     if finding.named or finding.detected:
-        binary, event = binary_problem(part), {"loss": "brier", "labels": [0, 1]}
-        correction = GroupRecalibrator(**event, **run)
+        binary = binary_problem(part)
+        correction = GroupRecalibrator(loss="brier", labels=[0, 1], **run)
         label = binary.target[:, 1].astype(int)
         with noted():
             correction.fit(binary.forecast, label, binary.weight, features=table.values)

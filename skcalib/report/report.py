@@ -645,7 +645,7 @@ def _find(
         folds = [test for _, test in splits]
     else:
         divided, folds = part.split(5, seed)
-    run: dict[str, Any] = {"confidence_level": confidence_level, "n_jobs": n_jobs}
+    run = {"confidence_level": confidence_level, "n_jobs": n_jobs}
     table = problem.forecast if features is None else features
     with noted() as notes, threads_for(table, n_jobs):
         with stage("calibration errors", verbose, name):
@@ -656,7 +656,7 @@ def _find(
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
-            forecasts_of: dict[str, np.ndarray] = {}
+            forecasts_of = {}
             advice = compare_maps(divided, folds, confidence_level, n_jobs, forecasts_of, solved)
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, solved, random_state=seed, **run)
