@@ -508,7 +508,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
                     f"was fitted to {fitted}."
                 )
         positive = _positive(known, pos_label)
-        if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
+        if positive == 0 and proba is not None and np.ndim(y_proba or 0) == 1:
             proba = proba[:, ::-1]  # the single column is the probability of the first class
         columns = _columns(known, classes, positive)
         points = {"proba": proba, "max_points": max_points}

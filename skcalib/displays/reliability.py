@@ -51,7 +51,7 @@ from skcalib.errors.corp import (
     consistency_band,
     spread,
 )
-from skcalib.estimators.classifiers import align_classes, classifier_proba, name_with_response
+from skcalib.estimators.classifiers import name_with_response, proba_and_classes
 from skcalib.risk_models.summary import summary_of_problem
 from skcalib.smoothers import (
     SMOOTHERS,
@@ -760,8 +760,9 @@ class ReliabilityDisplay(base.DiagonalDisplay):
                     f"cv_results refers to sample {max(test)}, but y has {len(y)} samples: pass "
                     "the X and y of the cross-validation."
                 )
-            proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
-            proba, classes = align_classes(proba, estimator.classes_, y[test])
+            proba, classes = proba_and_classes(
+                estimator, take_rows(X, test), y[test], response_method=response_method
+            )
             problem = check_problem(
                 y[test],
                 proba,
