@@ -113,10 +113,12 @@ class SmootherWorld:
         self.distinct = rng.dirichlet(even, n_samples)
 
     def fit(self, target=None, weight=None):
+        """A fitted clone."""
         target = self.labels if target is None else target
         return clone(self.smoother).fit(self.forecast, target, weight)
 
     def fit_laws(self):
+        """Fits, inputs and smoothed labels."""
         smoother, new = self.smoother, self.new
         with law(
             smoother,
@@ -160,6 +162,7 @@ class SmootherWorld:
                 need_probabilities(rows, "rows of predict(new)")
 
     def held_out_law(self):
+        """Labels and their own rows."""
         smoother = self.smoother
         with law(smoother, "Held out: the label of a sample has no influence on its own row."):
             if isinstance(smoother, OutOfFoldSmoother):
@@ -181,6 +184,7 @@ class SmootherWorld:
             need(moved > 1e-9, "no label has any influence on any row")
 
     def prediction_laws(self):
+        """Weights and new forecasts."""
         new = self.new
         with law(
             self.smoother,
@@ -206,6 +210,7 @@ class SmootherWorld:
             need_close(fitted.predict(new[3:4]), rows[3:4], "a single row", tolerance=TOLERANCE)
 
     def operator_laws(self):
+        """Smoothing of any values."""
         fitted, weighted = self.fit(), self.fit(weight=self.weight)
         u, v = self.values[:, :1], self.values[:, 1:2]
         with law(self.smoother, "Columns are smoothed one by one, and the shape is kept."):
@@ -244,6 +249,7 @@ class SmootherWorld:
                 need_close(after[i], before[i], place, tolerance=1e-9)
 
     def reordering_laws(self):
+        """Order of the samples, and projections."""
         smoother, weight, new = self.smoother, self.weight, self.new
         with law(smoother, "Reordering the samples reorders the result."):
             if not any(name.endswith("random_state") for name in smoother.get_params(deep=True)):
@@ -333,9 +339,11 @@ class RecalibratorWorld:
         self.new[:n_classes] = np.eye(n_classes)
 
     def fit(self):
+        """A fitted clone."""
         return clone(self.recalibrator).fit(self.P, self.y)
 
     def fit_laws(self):
+        """Fits, clones and copies."""
         P, y, new, recalibrator = self.P, self.y, self.new, self.recalibrator
         with law(
             recalibrator, "Fit returns the object, and changes neither parameters nor inputs."
@@ -365,6 +373,7 @@ class RecalibratorWorld:
             need_close(proba, expected, "the map after a second fit", tolerance=1e-12)
 
     def map_laws(self):
+        """The fitted map, names of the classes, and weights."""
         P, y, new, recalibrator = self.P, self.y, self.new, self.recalibrator
         fitted = self.fit()
         with law(
@@ -402,6 +411,7 @@ class RecalibratorWorld:
             need_close(weighted, proba, "the map with zero-weight samples", tolerance=1e-10)
 
     def declaration_law(self):
+        """What a recalibrator declares."""
         with law(self.recalibrator, "The declared properties hold."):
             fitted = self.fit()
             for name in ("injective_", "preserves_argmax_", "preserves_order_"):
