@@ -34,8 +34,8 @@ def made(p, weight):
     return {
         "spiegelhalter": Spiegelhalter(rows),
         "hosmer_lemeshow": HosmerLemeshow(rows, QuantileBins(10), 0),
-        "ks": binary.KolmogorovSmirnov(rows),
-        "kuiper": binary.Kuiper(rows),
+        "ks": binary.Cumulative(rows, "ks"),
+        "kuiper": binary.Cumulative(rows, "kuiper"),
     }
 
 
