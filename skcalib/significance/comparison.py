@@ -358,6 +358,7 @@ FEWEST_LABELS = 15
 TOO_FEW = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
 INFINITE = "Infinite: a class that occurred has the forecast 0."
 MEANS = ("observed_minus_expected", "brier", "log_loss")
+MISSING = MeanInterval(np.nan, np.nan, np.nan, np.nan)
 LINES = ("in_the_large", "intercept", "slope")
 #: Calibration errors of one event that have an interval.
 METRICS = tuple(name for name, quantity in by("name").items() if quantity.binary)
@@ -594,15 +595,19 @@ def compare_windows(
         pos_label=pos_label,
         groups=groups,
     )
-    if problems[0].cluster is not None:
-        both = np.intersect1d(problems[0].cluster, problems[1].cluster)
+    clusters = [window.cluster for window in problems if window.cluster is not None]
+    if clusters:
+        both = np.intersect1d(clusters[0], clusters[1])
         if len(both):
             raise ValueError(
                 f"{len(both)} clusters have samples in both windows, {windows[0]} and "
                 f"{windows[1]}, which are then not independent: leave out their samples in one "
                 "window, or use calibration_curve_equality_test, which allows for that."
             )
-        problems = [replace(window, cluster=number_clusters(window.cluster)) for window in problems]
+        problems = [
+            replace(window, cluster=number_clusters(cluster))
+            for window, cluster in zip(problems, clusters, strict=True)
+        ]
     look_up(metric, METRICS, "metric")
     whole = min(map(_rarer_labels, problems)) >= FEWEST_LABELS
     (first, reason), (second, reason_of_second) = (
@@ -612,12 +617,12 @@ def compare_windows(
     notes: dict[str, str] = {}
     for name in (*MEANS, *LINES, "calibration_error"):
         differences[name] = None
-        pair = [window[name] for window in (first, second) if name in window]
-        if len(pair) == 2 and np.isfinite([interval.estimate for interval in pair]).all():
+        before, after = first.get(name, MISSING), second.get(name, MISSING)
+        if np.isfinite([before.estimate, after.estimate]).all():
             floor = 0.0 if name == "calibration_error" else -np.inf
-            difference = difference_interval(*pair, floor=floor)
+            difference = difference_interval(before, after, floor=floor)
             pvalue = interval_pvalue(difference, confidence_level)
-            differences[name] = WindowDifference(*pair, difference, pvalue)
+            differences[name] = WindowDifference(before, after, difference, pvalue)
         else:
             notes[name] = (reason or reason_of_second or TOO_FEW) if name in LINES else INFINITE
     n_samples = problems[0].n_samples, problems[1].n_samples

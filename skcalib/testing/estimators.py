@@ -199,10 +199,15 @@ class SmootherWorld:
             for name, weights in pairs.items():
                 first, second = (self.fit(weight=weight) for weight in weights)
                 for method in ("smooth", "smooth_held_out"):
-                    rows = (getattr(first, method)(), getattr(second, method)())
-                    need_close(*rows, f"{method}() with {name}", tolerance=1e-4)
-                rows = (first.predict(new), second.predict(new))
-                need_close(*rows, f"predict with {name}", tolerance=1e-4)
+                    need_close(
+                        getattr(first, method)(),
+                        getattr(second, method)(),
+                        f"{method}() with {name}",
+                        tolerance=1e-4,
+                    )
+                need_close(
+                    first.predict(new), second.predict(new), f"predict with {name}", tolerance=1e-4
+                )
         with law(self.smoother, "A row of predict depends on that forecast only."):
             fitted = self.fit()
             rows, turned = fitted.predict(new), fitted.predict(new[::-1].copy())
@@ -219,8 +224,12 @@ class SmootherWorld:
             for name, part in (("(n,)", u[:, 0]), ("(n, 1)", u)):
                 smoothed = fitted.smooth(part)
                 need(smoothed.shape == part.shape, f"values {name} give {smoothed.shape}")
-                gap = (smoothed.ravel(), whole[:, 0])
-                need_close(*gap, f"values {name} against their column", tolerance=TOLERANCE)
+                need_close(
+                    smoothed.ravel(),
+                    whole[:, 0],
+                    f"values {name} against their column",
+                    tolerance=TOLERANCE,
+                )
         with law(
             self.smoother,
             "Smoothing is linear, keeps constants, and stays between lowest and highest.",
@@ -253,12 +262,14 @@ class SmootherWorld:
         smoother, weight, new = self.smoother, self.weight, self.new
         with law(smoother, "Reordering the samples reorders the result."):
             if not any(name.endswith("random_state") for name in smoother.get_params(deep=True)):
-                arrays = self.distinct, self.labels, weight
-                fitted = clone(smoother).fit(*arrays)
-                turned = clone(smoother).fit(*(a[::-1].copy() for a in arrays))
+                fitted, turned = (
+                    clone(smoother).fit(self.distinct[rows], self.labels[rows], weight[rows])
+                    for rows in (slice(None), np.arange(len(weight))[::-1])
+                )
                 need_close(turned.smooth(), fitted.smooth()[::-1], "smooth()", tolerance=TOLERANCE)
-                rows = (turned.predict(new), fitted.predict(new))
-                need_close(*rows, "predict(new)", tolerance=TOLERANCE)
+                need_close(
+                    turned.predict(new), fitted.predict(new), "predict(new)", tolerance=TOLERANCE
+                )
         with law(
             smoother,
             "A projection is idempotent and symmetric in the weighted mean, which it keeps.",
@@ -267,9 +278,9 @@ class SmootherWorld:
                 fitted, values = self.fit(weight=weight), self.values
                 once = fitted.smooth(values)
                 need_close(fitted.smooth(once), once, "smoothing twice", tolerance=1e-9)
-                means = (weight @ once / weight.sum(), weight @ values / weight.sum())
-                need_close(*means, "weighted mean", tolerance=1e-9)
-                cross = once.T @ (weight[:, None] * values) / weight.sum()
+                share = weight / weight.sum()
+                need_close(share @ once, share @ values, "weighted mean", tolerance=1e-9)
+                cross = once.T @ (share[:, None] * values)
                 need_close(
                     cross, cross.T, "mean of u smooth(v) against smooth(u) v", tolerance=1e-9
                 )

@@ -168,10 +168,10 @@ class ScoreWorld:
                     if score.strictly_proper:
                         need(rises > 0, f"{name} strictly monotone")
                     need(rises >= 0, f"{name} monotone")
-            for pair in sets:
-                truth, other = all_pairs(*pair)
-                best = score.loss(truth, truth)
-                excess = score.loss(truth, other) - best
+            for targets, forecasts in sets:
+                q, s = all_pairs(targets, forecasts)
+                best = score.loss(q, q)
+                excess = score.loss(q, s) - best
                 need(
                     excess >= -1e-12 * (1 + np.abs(best)),
                     f"L(q, s) < L(q, q) by {-excess.min():.3g}",
@@ -593,7 +593,8 @@ class LinkWorld:
         new[2, :2] = new[2, :2].mean()  # two classes are equally likely
         new -= np.log(np.exp(new).sum(axis=1, keepdims=True))
         start = self.link.start(n_classes)
-        bounds = self.link.bounds(n_classes) or [(None, None)] * len(start)
+        bounds = self.link.bounds(n_classes)
+        bounds = [(None, None)] * len(start) if bounds is None else bounds
         ends = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
         low, high = np.array(ends).reshape(-1, 2).T
         gap = np.where(np.isfinite(high - low), 1e-3 * (high - low), 1e-3)
