@@ -452,7 +452,7 @@ def refuse_frames_to_fetch(values, name):
     if is_lazy(values):
         raise ValueError(
             f"{name} is a Dask collection, which would be computed as a whole: pass "
-            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to fit_chunks or "
+            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to "
             "partial_fit, and apply a fitted map by map_blocks."
         )
     kind = type(values)

@@ -9,9 +9,9 @@ fit a map. The functions at the end fit and apply any object with ``fit(P, y)`` 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -39,7 +39,6 @@ from skcalib._util.validation import (
     is_outside,
     refuse_frames_to_fetch,
 )
-from skcalib.data.chunks import Chunks, check_chunk_labels
 from skcalib.data.class_columns import check_column_names, classes_of_columns
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import (
@@ -524,14 +523,16 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 f"X has the value {value:.12g}, outside [0, 1]: probabilities are expected. For "
                 f"logits set input='logits'; for features, {self._remedy()}."
             )
-        if self.input == "logits" and _like_probabilities(raw):
-            sums = ", and its rows sum to 1" if raw.shape[1] > 1 else ""
-            warnings.warn(
-                f"X is in [0, 1]{sums}, but {type(self).__name__} reads it as logits: for "
-                "probabilities leave out input='logits'.",
-                UserWarning,
-                stacklevel=outside_level(),
-            )
+        if self.input == "logits" and len(raw) > 1 and not is_outside(raw.min(), raw.max()):
+            sums, single = raw.sum(axis=1, dtype=np.float64), raw.shape[1] == 1
+            if single or np.all(np.abs(sums - 1) <= HALF_TOLERANCE):
+                warnings.warn(
+                    f"X is in [0, 1]{'' if single else ', and its rows sum to 1'}, but "
+                    f"{type(self).__name__} reads it as logits: for probabilities leave out "
+                    "input='logits'.",
+                    UserWarning,
+                    stacklevel=outside_level(),
+                )
         try:
             classes = classes_of_columns(
                 y,
@@ -570,14 +571,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             "fit(clf.predict_proba(X), y), or wrap the classifier: "
             f"RecalibratedClassifierCV(FrozenEstimator(clf), {type(self).__name__}())"
         )
-
-
-def _like_probabilities(logits):
-    """Whether the rows of logits (n, K), at least two, are probabilities."""
-    if len(logits) < 2 or is_outside(logits.min(), logits.max()):
-        return False
-    sums = logits.sum(axis=1, dtype=np.float64)
-    return logits.shape[1] == 1 or bool(np.all(np.abs(sums - 1) <= HALF_TOLERANCE))
 
 
 class LogitRecalibrator(Recalibrator):  # numpydoc ignore=PR02
@@ -666,7 +659,7 @@ class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
 
 
 class FittedFromParts(Recalibrator):
-    """Adds `partial_fit` and `fit_chunks` to a recalibrator."""
+    """Adds `partial_fit` to a recalibrator."""
 
     _most_samples, _most_values = 100_000, 10_000_000  # that are kept: rows, and probabilities
     n_samples_seen_: int
@@ -686,7 +679,8 @@ class FittedFromParts(Recalibrator):
         q / 200,000 on average. The sizes of the calls have no effect. Of a rare event too few may
         be in that part: a map of a sketch (``fit_sketch``) uses all samples.
 
-        Cost: one `fit` in each call; memory for the samples that are kept, also in a pickle.
+        Cost: one `fit` in each call, so large parts are faster; memory for the samples that are
+        kept, also in a pickle.
 
         Parameters
         ----------
@@ -727,21 +721,38 @@ class FittedFromParts(Recalibrator):
                 stacklevel=outside_level(),
             )
         known = self._known_classes(classes, before is None)
-        seen = 0 if before is None else self.n_samples_seen_
-        # The key of a sample depends on its number, and not on the sizes of the calls.
-        rng, most = np.random.Generator(np.random.PCG64(0).advance(seen)), self._most(known)
-        added = _read_subsample(self, known, rng, X, y, sample_weight)
-        if before is None and added is None:
+        check_indices(X=X, y=y, sample_weight=sample_weight)
+        raw, labels, _ = self._check_labels(X, y, known)
+        weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight)
+        seen, subsample = (0, None) if before is None else (self.n_samples_seen_, before)
+        if weight.any():
+            weight, values = check_weight(weight, len(raw)), self._validated(raw)
+            rows = np.flatnonzero(weight > 0)
+            most = min(self._most_samples, self._most_values // len(known))
+            # The key of a sample depends on its number, and not on the sizes of the calls.
+            keys = np.random.Generator(np.random.PCG64(0).advance(seen)).random(len(rows))
+            seen += len(rows)
+            smallest = _smallest(keys, most)
+            rows = rows[smallest]
+            subsample = {
+                "values": values[rows],
+                "labels": labels[rows],
+                "weight": weight[rows],
+                "key": keys[smallest],
+            }
+            if before is not None:
+                joined = {name: np.append(before[name], subsample[name], axis=0) for name in before}
+                smallest = _smallest(joined["key"], most)
+                subsample = {name: column[smallest] for name, column in joined.items()}
+        if subsample is None:
             raise ValueError("X has no sample of positive weight: at least one is needed.")
         if np.ndim(X) == 2:
             validate_data(self, X, reset=before is None, skip_check_array=True)
-        subsample = before
-        if added is not None:
-            seen += len(added.keys)
-            subsample = added.smallest(most) if before is None else before.joined(added, most)
         self.classes_ = known
         try:
-            return self._learn_subsample(subsample)
+            columns = (subsample[name] for name in ("weight", "values", "labels"))
+            weight, values, labels = drop_zero_weights(*columns)
+            return self._learn(self._samples(values, labels, weight))
         finally:  # a warning that is an error must not lose the samples
             self._subsample, self.n_samples_seen_ = subsample, seen
 
@@ -749,9 +760,12 @@ class FittedFromParts(Recalibrator):
         """Classes of the columns, from the constructor, the argument or the first call."""
         if classes is None and hasattr(self, "classes_"):
             return self.classes_
-        if classes is None:
-            return check_chunk_labels(self.labels, type(self).__name__)
-        classes = check_label_list(classes)
+        if classes is None and self.labels is None:
+            raise ValueError(
+                "labels must list the classes in the order of the columns, because a chunk may "
+                f"lack some: {type(self).__name__}(labels=[...])."
+            )
+        classes = check_label_list(self.labels if classes is None else classes)
         known = self.labels if first else self.classes_
         if known is not None and check_label_list(known).tolist() != classes.tolist():
             raise ValueError(
@@ -761,105 +775,15 @@ class FittedFromParts(Recalibrator):
             )
         return classes
 
-    def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
-        """Learn the map from samples in chunks, in one pass; they are never in memory together.
-
-        The map is that of `fit` to a random part of the samples, as for `partial_fit`, which fits
-        in each call. The first chunk is read twice.
-
-        Parameters
-        ----------
-        chunks : iterable of tuples, or tuple of Dask arrays
-            Tuples ``(X, y)`` or ``(X, y, sample_weight)``, in an iterable that can be read several
-            times, or one such tuple of Dask arrays. Joblib's context, or Dask, reads chunks in
-            parallel.
-
-        Returns
-        -------
-        Recalibrator
-            The fitted recalibrator.
-
-        Raises
-        ------
-        ValueError
-            For an iterator, such as a generator; for invalid samples, with the number of the chunk;
-            if the constructor has no ``labels``, which must list the classes.
-        """
-        self._check_parameters()
-        classes = check_chunk_labels(self.labels, type(self).__name__)
-        source, most = Chunks(chunks), self._most(classes)
-        read, join = partial(_read_chunk, self, classes, most), partial(Subsample.joined, most=most)
-        subsample = source.reduce(read, join)
-        self._set_columns(source.first(), classes)
-        return self._learn_subsample(subsample)
-
-    def _most(self, classes):
-        """Number of samples that are kept."""
-        return min(self._most_samples, self._most_values // len(classes))
-
-    def _learn_subsample(self, subsample):
-        """Learn the map from the samples that are kept."""
-        weight, values, labels = drop_zero_weights(
-            subsample.weight, subsample.values, subsample.labels
-        )
-        return self._learn(self._samples(values, labels, weight))
-
     def _learn(self, samples):
         for name in ("_subsample", "n_samples_seen_"):  # of earlier calls of partial_fit
             self.__dict__.pop(name, None)
         return super()._learn(samples)
 
 
-@dataclass(frozen=True, eq=False)
-class Subsample:
-    """Values (m, K), columns of the labels, weights and random keys (m,) of samples.
-
-    Those of the smallest keys are kept, so every sample is as likely to be.
-    """
-
-    values: np.ndarray
-    labels: np.ndarray
-    weight: np.ndarray
-    keys: np.ndarray
-
-    def smallest(self, most: int) -> Subsample:
-        """The samples of the smallest keys, at most `most`, in order."""
-        rows = np.sort(np.argsort(self.keys, kind="stable")[:most])
-        return Subsample(self.values[rows], self.labels[rows], self.weight[rows], self.keys[rows])
-
-    def joined(self, later: Subsample, most: int) -> Subsample:
-        """What is kept of these and later samples."""
-        both = Subsample(
-            np.concatenate([self.values, later.values]),
-            np.concatenate([self.labels, later.labels]),
-            np.concatenate([self.weight, later.weight]),
-            np.concatenate([self.keys, later.keys]),
-        )
-        return both if len(both.keys) <= most else both.smallest(most)
-
-
-def _read_subsample(recalibrator, classes, rng, values, y, sample_weight=None):
-    """The validated `Subsample` of all samples of positive weight; None without any."""
-    check_indices(X=values, y=y, sample_weight=sample_weight)
-    raw, labels, _ = recalibrator._check_labels(values, y, classes)
-    weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight)
-    if not weight.any():
-        return None
-    weight, values = check_weight(weight, len(raw)), recalibrator._validated(raw)
-    rows = weight > 0
-    if not rows.all():
-        values, labels, weight = values[rows], labels[rows], weight[rows]
-    return Subsample(values, labels, weight, rng.random(len(weight)))
-
-
-def _read_chunk(recalibrator, classes, most, number, *chunk):
-    """What is kept of a chunk."""
-    try:
-        rng = np.random.default_rng([0, number])
-        subsample = _read_subsample(recalibrator, classes, rng, *chunk)
-    except ValueError as error:
-        raise ValueError(f"Chunk {number}: {error}") from error
-    return None if subsample is None else subsample.smallest(most)
+def _smallest(keys, most):
+    """Rows of the smallest keys, at most so many, in order: every row is as likely to be one."""
+    return np.sort(np.argsort(keys, kind="stable")[:most])
 
 
 # --- Sketches -------------------------------------------------------------------------------------
@@ -915,19 +839,6 @@ class FittedFromSketch(Recalibrator):
         of a cell.
         """
         self._check_parameters()
-        problems, classes = self._problems_of(sketch)
-        self.n_features_in_, self.classes_ = len(classes), classes
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        samples = [
-            self._samples(
-                rows.forecast, rows.target, rows.weight, count=rows.count, square=rows.square
-            )
-            for rows in problems
-        ]
-        return self._learn(samples[0] if len(samples) == 1 else ClasswiseSamples(samples))
-
-    def _problems_of(self, sketch):
-        """A `Problem` for each map, and the classes."""
         name = type(self).__name__
         if not isinstance(sketch, ForecastSummary):
             raise ValueError(
@@ -951,7 +862,7 @@ class FittedFromSketch(Recalibrator):
             raise ValueError(
                 f"{name} needs all probabilities of a sample, and a sketch has one at a time, "
                 f"which is sufficient for two classes only, got {len(classes)}: use "
-                "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of "
+                "TemperatureScaling.partial_fit, or PlattScaling with a sketch of "
                 "notion='classwise'."
             )
         notions = ("canonical", "classwise") if len(classes) == 2 else ("classwise",)
@@ -961,7 +872,15 @@ class FittedFromSketch(Recalibrator):
                 f"notion={notion!r}: make one with notion={notions[0]!r}."
             )
         problems = [rows.problem(classes) for rows in sketch.scored()]
-        return problems[-1:] if len(classes) == 2 else problems, classes
+        self.n_features_in_, self.classes_ = len(classes), classes
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        samples = [
+            self._samples(
+                rows.forecast, rows.target, rows.weight, count=rows.count, square=rows.square
+            )
+            for rows in (problems[-1:] if len(classes) == 2 else problems)
+        ]
+        return self._learn(samples[0] if len(samples) == 1 else ClasswiseSamples(samples))
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,11 +234,12 @@ def shifts(y, P, X, weight):
     target = P ** [1.3, *[1.0] * (P.shape[1] - 1)]
     shift = s.LabelShiftRecalibrator().fit(P, y, weight)
     shift.adapt(target / target.sum(axis=1, keepdims=True))
-    chunks, labels = [(P[::2], y[::2]), (P[1::2], y[1::2])], np.unique(y)
-    in_parts = s.PlattScaling(labels=labels), s.VectorScaling(labels=labels)
+    in_parts = [kind(labels=np.unique(y)) for kind in (s.PlattScaling, s.VectorScaling)]
+    for recalibrator in in_parts:
+        recalibrator.partial_fit(P[::2], y[::2]).partial_fit(P[1::2], y[1::2])
     return [
         answers(shift, P[:20]),
-        [recalibrator.fit_chunks(chunks).predict_proba(P[:9]) for recalibrator in in_parts],
+        [recalibrator.predict_proba(P[:9]) for recalibrator in in_parts],
         [
             from_json(to_json(quick(recalibrator).fit(P, y))).predict_proba(P[:20])
             for recalibrator in EXPORTED

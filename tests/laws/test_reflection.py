@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import skcalib as s
 from skcalib import smoothers
-from skcalib.report.subgroups import ranges_of_scores
+from skcalib.report.findings import ranges_of_scores
 from skcalib.risk_models.decisions import net_benefit
 
 #: What has a direction by its definition.
