@@ -74,10 +74,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupingFit:
-    """Terms of one problem, averaged over the two directions where halves were swapped.
+class BoundTerms:
+    """Terms over the measured samples of one problem; ``variance`` is that of ``lower_bound``.
 
-    Without regions there are no terms of them, and with regions no ``scale``.
+    The terms of regions are nan without them.
     """
 
     plugin: float = np.nan
@@ -87,9 +87,18 @@ class GroupingFit:
     lower_bound: float
     calibration: float
     calibration_induced: float
+    correction: float = np.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupingFit(BoundTerms):
+    """The fit of one problem, averaged over the two directions where halves were swapped.
+
+    With regions there is no ``scale``.
+    """
+
     mean_loss: float
     refinement: float
-    correction: float = np.nan
     pvalue: float
     table: list[Region] = field(default_factory=list)
     n_regions: int = 0
@@ -157,11 +166,10 @@ def fit_partition(
         fitted = clone(smoother).fit(forecast[fitting], target[fitting], weight[fitting])
         curve = fitted.predict(forecast[measured])
         fits.append(_measure(problem, score, bins, measured, cut, curve, options, rng))
-    return _average(*fits) if options.swap else fits[0]
-
-
-def _average(first, second):
-    """Both directions: means; the variance counts them as dependent, the p-value doubles."""
+    if not options.swap:
+        return fits[0]
+    # Means of both directions; the variance counts them as dependent, the p-value doubles.
+    first, second = fits
     names = ("plugin", "bias", "induced", "lower_bound", "calibration", "calibration_induced")
     names += ("mean_loss", "refinement", "correction", "singletons")
     means = {name: 0.5 * (getattr(first, name) + getattr(second, name)) for name in names}
@@ -268,7 +276,6 @@ def _measure(problem, score, bins, measured, cut, curve, options, rng):
     mean_loss = weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
     return GroupingFit(
         **vars(terms),
-        lower_bound=terms.lower_bound,
         mean_loss=float(mean_loss),
         refinement=float(weighted_mean(score.loss(target, curve), weight)),
         pvalue=pvalue,
@@ -282,29 +289,6 @@ def _measure(problem, score, bins, measured, cut, curve, options, rng):
 # --- Terms of the grouping loss -------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PartitionTerms:
-    """Terms over the measured samples of one problem; ``variance`` is that of the bound."""
-
-    plugin: float
-    bias: float
-    induced: float
-    variance: float
-    calibration: float
-    calibration_induced: float
-    correction: float
-
-    @property
-    def explained(self) -> float:
-        """Debiased explained grouping loss; may be negative."""
-        return self.plugin - self.bias
-
-    @property
-    def lower_bound(self) -> float:
-        """Lower bound of the grouping loss (L23 prop. 4.2)."""
-        return self.explained - self.induced
-
-
 def partition_terms(
     score: ProperScore,
     bins: np.ndarray,
@@ -316,7 +300,7 @@ def partition_terms(
     cluster: np.ndarray | None = None,
     *,
     by_curve: bool = False,
-) -> PartitionTerms:
+) -> BoundTerms:
     """Terms for level sets `bins` and the regions nested in them, in the units of the score.
 
     With `by_curve` the labels of a cell are compared with the mean of the curve in it, so the width
@@ -363,14 +347,21 @@ def partition_terms(
         plugin_bias = bias(fine, peak, target) - bias(coarse, peak, target)
         induced = score.divergence(curve, coarse.mean(curve))
         influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
-    return PartitionTerms(
-        plugin=float(weighted_mean(plugin, weight)),
+    # The error of the scores minus that of the binned scores, both by the curve (L23 prop. C.2).
+    binned = score.divergence(coarse.mean(curve), coarse.mean(forecast))
+    known = np.isfinite(binned)  # an infinite error of the binned scores is left as it is
+    excess = np.zeros(len(binned))
+    excess[known] = score.divergence(curve, forecast)[known] - binned[known]
+    mean_plugin, mean_induced = (float(weighted_mean(v, weight)) for v in (plugin, induced))
+    return BoundTerms(
+        plugin=mean_plugin,
         bias=plugin_bias,
-        induced=float(weighted_mean(induced, weight)),
+        induced=mean_induced,
         variance=variance_of_mean(influence, weight, cluster),
+        lower_bound=mean_plugin - plugin_bias - mean_induced,
         calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
         - bias(coarse, error, pairs),
-        calibration_induced=_calibration_induced(score, coarse, curve, forecast),
+        calibration_induced=float(weighted_mean(excess, weight)),
         correction=_binning_correction(score, coarse, forecast, target),
     )
 
@@ -384,15 +375,6 @@ def variance_of_mean(
     if cluster is None:
         return variance
     return variance * inflation(independent_size(weight, cluster=cluster))
-
-
-def _calibration_induced(score, coarse, curve, forecast):
-    """Error of the scores minus that of the binned scores, both by the curve (L23 prop. C.2)."""
-    binned = score.divergence(coarse.mean(curve), coarse.mean(forecast))
-    known = np.isfinite(binned)  # an infinite error of the binned scores is left as it is
-    excess = np.zeros(len(binned))
-    excess[known] = score.divergence(curve, forecast)[known] - binned[known]
-    return float(weighted_mean(excess, coarse.weight))
 
 
 def _binning_correction(score, coarse, forecast, target):
@@ -457,7 +439,13 @@ class Cells:
         mass_without = mass - weight
         # Without the heavy sample of a cell the changes by the light ones would not cancel.
         several = np.bincount(self.cells, mass_without <= 1e-9 * mass)[self.cells] == 0
-        scale = self._jackknife_scale(several)[several]
+        # The variance of a mean of labels of variance 1, over what the jackknife expects.
+        share = weight / mass
+        squares = np.bincount(self.cells, share**2)
+        spread = share**2 / np.where(several, 1 - share, 1.0)
+        spread *= 1 - 2 * share + squares[self.cells]
+        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
+        scale = (squares / np.where(expected > 0, expected, 1.0))[self.cells][several]
         mean, mass_without, weight = (
             mean[several],
             mass_without[several, None],
@@ -469,15 +457,6 @@ class Cells:
         finite = np.isfinite(before) & np.isfinite(after)
         change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
         return float(np.sum(scale * mass_without[:, 0] * change) / self.mass.sum())
-
-    def _jackknife_scale(self, several):
-        """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
-        share = self.weight / self.mass[self.cells]
-        squares = np.bincount(self.cells, share**2)
-        spread = share**2 / np.where(several, 1 - share, 1.0)
-        spread *= 1 - 2 * share + squares[self.cells]
-        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
-        return (squares / np.where(expected > 0, expected, 1.0))[self.cells]
 
 
 # --- Table of regions -----------------------------------------------------------------------------
@@ -665,7 +644,6 @@ def permutation_pvalue(
     n_permutations: int,
     rng: np.random.RandomState,
     width: int = 20,
-    n_jobs: int | None = None,
 ) -> float:
     r"""p-value of the null hypothesis E[Y|X] = E[Y|S].
 
@@ -694,14 +672,12 @@ def permutation_pvalue(
     def shuffled(keys):
         return statistics(np.argsort(band + keys, axis=1))
 
-    def keys(size):
-        """Batches of keys, drawn in this order for any number of jobs."""
-        most = max(1, _AT_ONCE // len(bins))
-        for start in range(0, size, most):
-            yield (rng.random_sample((min(most, size - start), len(bins))),)
-
     def draw(size):
-        return np.concatenate(run_each(shuffled, keys(size), n_jobs=n_jobs, prefer="threads"))
+        """Statistics of batches, whose keys are drawn in this order for any number of jobs."""
+        most = max(1, _AT_ONCE // len(bins))
+        sizes = [min(most, size - start) for start in range(0, size, most)]
+        keys = ((rng.random_sample((n_drawn, len(bins))),) for n_drawn in sizes)
+        return np.concatenate(run_each(shuffled, keys, prefer="threads"))
 
     observed = float(statistics(np.arange(len(bins))[None])[0])
     return drawn_pvalue(draw, observed, n_permutations, size=_SLOW * len(bins))[0]

@@ -27,7 +27,6 @@ from skcalib._util.validation import (
     in_words,
     mean_one,
     refuse_sparse,
-    weighted_rows,
 )
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.recalibration.held_out import CalibrationImprovement, improvement_of_losses
@@ -553,10 +552,8 @@ def kernel_calibration_test_gaussian(
 
 def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     moments = check_moments(y_true, y_mean, y_var, sample_weight)
-    mean = check_numbers(y_mean, "y_mean")
-    mean = mean[weighted_rows(sample_weight, len(mean))]
     # Kernels depend on differences only: a common shift would lose precision.
-    mean = mean - mean.mean()
+    mean = moments.mean - moments.mean.mean()
     place = np.column_stack([mean, np.sqrt(moments.variance)])
     weight, spread = mean_one(moments.weight), moments.variance.mean() + mean.var()
     part = GaussianPart(
@@ -582,9 +579,7 @@ def _median(place):
         rows = np.random.RandomState(0).choice(len(place), _SUBSAMPLE, replace=False)
         place = place[rows]
     distance = pdist(place)
-    if len(distance) == 0 or distance.max() == 0:
-        return 1.0
-    return float(np.median(distance) or distance.mean())
+    return float(np.median(distance) or distance.mean() or 1.0) if len(distance) else 1.0
 
 
 # --- Validation -----------------------------------------------------------------------------------
@@ -596,7 +591,7 @@ LARGEST = 1e50
 
 @dataclass(frozen=True)
 class Moments:
-    """Residuals y - mean, forecast variances and positive weights, each of shape (n,).
+    """Residuals y - mean, forecast variances, positive weights and means, each of shape (n,).
 
     The score of a mean and a variance does not change if the same constant is added to outcome and
     mean. Moments are therefore taken about the forecast mean: in mean^2 + variance, rounding would
@@ -606,6 +601,7 @@ class Moments:
     residual: np.ndarray
     variance: np.ndarray
     weight: np.ndarray
+    mean: np.ndarray
 
     @property
     def forecast(self) -> np.ndarray:
@@ -647,8 +643,8 @@ def check_moments(
     _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
     for values, column in ((y, name), (mean, "y_mean")):
         _check_range(values, column, 0.0, LARGEST)
-    weight, residual, variance = drop_zero_weights(sample_weight, y - mean, variance)
-    return Moments(residual, variance, weight)
+    weight, residual, variance, mean = drop_zero_weights(sample_weight, y - mean, variance, mean)
+    return Moments(residual, variance, weight, mean)
 
 
 def _check_range(values, name, low, high):

@@ -240,10 +240,20 @@ def evaluate_supersample(
     check_classification_targets(y)
     y = check_y(y, name="y")
     check_consistent_length(X, y)
-    classes = _check_two_classes(y, pos_label)
+    n_classes = len(unique_labels(y))
+    if n_classes < 2:
+        raise ValueError(
+            f"y holds one class, {y.tolist()[0]!r}: no classifier can be trained on it."
+        )
+    classes = check_classes(y, 1 if n_classes == 2 else n_classes, pos_label=pos_label, name="y")
     n_supersamples = check_count(n_supersamples, "n_supersamples")
     n_draws = check_count(n_draws, "n_draws")
-    n_pairs = _check_pairs(n_pairs, len(y))
+    n_pairs = check_count(len(y) // 2 if n_pairs is None else n_pairs, "n_pairs")
+    if n_pairs > len(y) // 2:
+        raise ValueError(
+            f"n_pairs={n_pairs} pairs need {2 * n_pairs} rows, but X has {len(y)}: use at most "
+            f"{len(y) // 2} pairs."
+        )
     check_choice(strategy, "strategy", choices=STRATEGIES)
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
         n_bins = BIN_RULES[n_bins](n_pairs)
@@ -287,28 +297,6 @@ def evaluate_supersample(
     )
 
 
-def _check_two_classes(y, pos_label):
-    """Classes of the columns, the positive one last."""
-    n_classes = len(unique_labels(y))
-    if n_classes < 2:
-        raise ValueError(
-            f"y holds one class, {y.tolist()[0]!r}: no classifier can be trained on it."
-        )
-    return check_classes(y, 1 if n_classes == 2 else n_classes, pos_label=pos_label, name="y")
-
-
-def _check_pairs(n_pairs, n_samples):
-    """Half of the data by default."""
-    if n_pairs is None:
-        n_pairs = n_samples // 2
-    if check_count(n_pairs, "n_pairs") > n_samples // 2:
-        raise ValueError(
-            f"n_pairs={n_pairs} pairs need {2 * n_pairs} rows, but X has {n_samples}: use at most "
-            f"{n_samples // 2} pairs."
-        )
-    return int(n_pairs)
-
-
 def _with_seeds(estimator, seed):
     """A clone with seeds for its random states of None, so that the order of fits has no effect."""
     seeded, rng = clone_estimator(estimator), np.random.RandomState(seed)
@@ -332,8 +320,7 @@ def _evaluate_draw(estimator, X, y, rows, selection, *, classes, bins, response_
     model = fit_rows(estimator, X, y, train, None)
     proba = classifier_proba(model, take_rows(X, rows.ravel()), response_method=response_method)
     proba = align_columns(proba, model.classes_, classes)
-    notion = Auto()
-    pair = next(iter(notion.problems(proba, one_hot(y[rows.ravel()], classes))))
+    pair = next(iter(Auto().problems(proba, one_hot(y[rows.ravel()], classes))))
     forecast, target = (array[:, 1].reshape(rows.shape) for array in pair)
     half, options = np.arange(len(rows)), {"notion": "canonical", "labels": [0, 1], **bins}
     errors = (
