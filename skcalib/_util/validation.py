@@ -414,21 +414,16 @@ _LEAST_LEVEL = 1e-10
 # --- Arrays of other libraries --------------------------------------------------------------------
 
 
-def is_lazy(values):
-    """Whether the values are a Dask collection, which is computed only on request."""
-    return hasattr(values, "__dask_graph__")
-
-
 #: Packages whose frames are not in this process -> what fetches them.
 _ENGINES = {"duckdb": "df", "_duckdb": "df", "pyspark": "toPandas", "ibis": "to_pandas"}
 
 
 def refuse_frames_to_fetch(values, name):
     """Raise for frames without rows that can be indexed, before an attribute of them is read."""
-    if is_lazy(values):
+    if hasattr(values, "__dask_graph__"):  # computed only on request
         raise ValueError(
             f"{name} is a Dask collection, which would be computed as a whole: pass "
-            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to fit_chunks or "
+            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to "
             "partial_fit, and apply a fitted map by map_blocks."
         )
     kind = type(values)

@@ -236,8 +236,7 @@ def _exponent(columns):
 
 
 def _margins(columns):
-    """Margins of some rows, times a power of two that keeps squares finite, and its exponent."""
-    columns = _some_rows(columns)
+    """Margins times a power of two that keeps squares finite, and its exponent."""
     exponent = _exponent(columns)
     with np.errstate(over="ignore", under="ignore"):
         columns = np.clip(np.ldexp(columns, -exponent), -LARGEST, LARGEST)

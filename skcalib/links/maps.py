@@ -31,7 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -382,15 +383,15 @@ class MonotonePieces(_Diagonal):
         return gradient
 
 
-class _Layers(NamedTuple):
-    """Weights w and biases b of the two hidden layers and the last."""
+class _NetworkValues(NamedTuple):
+    """Heights and slopes of g on the grid; the hidden layers, and the weights behind them."""
 
-    w1: np.ndarray
-    b1: np.ndarray
-    w2: np.ndarray
-    b2: np.ndarray
-    w3: np.ndarray
-    b3: np.ndarray
+    heights: np.ndarray
+    slope: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    to_second: np.ndarray
+    to_slope: np.ndarray
 
 
 class MonotoneNetwork(_Diagonal):
@@ -430,11 +431,11 @@ class MonotoneNetwork(_Diagonal):
 
     def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         left, share = self._place(logits)
-        heights = self._heights(theta)[0]
+        heights = self._network(theta).heights
         return heights[left] * (1 - share) + heights[left + 1] * share
 
     def _write(self, add, theta, x):
-        heights, inner = self._heights(theta)[0], self.grid_[1:-1]
+        heights, inner = self._network(theta).heights, self.grid_[1:-1]
         at = heights[np.append(1, np.arange(1, len(inner) + 1))]
         coef = np.column_stack([at, np.diff(heights) / (self.grid_[1] - self.grid_[0])])
         return add("curve", x, breaks=inner, coef=coef)
@@ -450,28 +451,24 @@ class MonotoneNetwork(_Diagonal):
         to_slope = np.zeros(n)
         to_slope[1:] += above[1:] * step
         to_slope[:-1] += above[1:] * step
-        _, slope, (a1, a2) = self._heights(theta)
-        layers = self._unpack(theta)
-        d3 = (to_slope * slope)[:, None]
-        d2 = d3 * layers.w3 * (1 - a2**2)
-        d1 = (d2 @ layers.w2.T) * (1 - a1**2)
-        parts = [self._inputs.T @ d1, d1.sum(0), a1.T @ d2, d2.sum(0), a2.T @ d3, d3.sum(0)]
+        network = self._network(theta)
+        first, second = network.first, network.second
+        d3 = (to_slope * network.slope)[:, None]
+        d2 = d3 * network.to_slope * (1 - second**2)
+        d1 = (d2 @ network.to_second.T) * (1 - first**2)
+        parts = [self._inputs.T @ d1, d1.sum(0), first.T @ d2, d2.sum(0), second.T @ d3, d3.sum(0)]
         return np.concatenate([part.ravel() for part in parts])
 
-    def _unpack(self, theta):
+    def _network(self, theta):
         h = self.hidden
-        sizes = np.cumsum([h, h, h * h, h, h])
-        w1, b1, w2, b2, w3, b3 = np.split(theta, sizes)
-        return _Layers(w1, b1, w2.reshape(h, h), b2, w3, b3)
-
-    def _heights(self, theta):
-        w1, b1, w2, b2, w3, b3 = self._unpack(theta)
-        a1 = np.tanh(self._inputs * w1 + b1)
-        a2 = np.tanh(a1 @ w2 + b2)
-        slope = np.exp(np.clip(a2 @ w3 + b3[0], -30, 30))
+        w1, b1, w2, b2, w3, b3 = np.split(theta, np.cumsum([h, h, h * h, h, h]))
+        w2 = w2.reshape(h, h)
+        first = np.tanh(self._inputs * w1 + b1)
+        second = np.tanh(first @ w2 + b2)
+        slope = np.exp(np.clip(second @ w3 + b3[0], -30, 30))
         step = self.grid_[1] - self.grid_[0]
         heights = np.append(0.0, np.cumsum(0.5 * (slope[1:] + slope[:-1]) * step))
-        return heights, slope, (a1, a2)
+        return _NetworkValues(heights, slope, first, second, w2, w3)
 
     def _place(self, logits):
         """Grid interval and relative position of each logit; the end intervals extrapolate."""
@@ -494,35 +491,31 @@ def optimal_inverse_temperature(
     *,
     low: float = 1e-4,
     high: float = 1e4,
-    tolerance: float = 1e-11,
 ) -> tuple[float, int]:
     """Minimiser of the log loss over beta in [low, high], and the number of passes over the data.
 
     Logits (n, K) are float32 or float64, and the arithmetic follows. Labels are columns (n,) or
-    label distributions (n, K). An optimum beyond an end is returned as that end. `tolerance` is the
-    relative error aimed at.
+    label distributions (n, K). An optimum beyond an end is returned as that end.
     """
     hit, peak = _hit_and_peak(logits, labels)
-    beta = 1.0
+    beta, passes = 1.0, 1
     if np.array_equal(logits.min(axis=1), peak):
-        return beta, 1  # every forecast is uniform: the loss does not depend on beta
-
-    def search(beta, tolerance, rows=slice(None)):
-        z, at, top, w = logits[rows], hit[rows], peak[rows], weight[rows]
+        return beta, passes  # every forecast is uniform: the loss does not depend on beta
+    searches: list[tuple[Any, float]] = [(slice(None), 1e-11)]
+    if len(logits) > 4 * _SUBSAMPLE:
+        few = np.linspace(0, len(logits) - 1, _SUBSAMPLE).astype(int)
+        searches.insert(0, (few, 1e-4))
+    for rows, tolerance in searches:
         # beta is rounded to the precision of the logits: derivatives belong to the value used.
-        return halley(
-            lambda beta: _derivatives(z, at, top, w, beta),
+        beta, passes = halley(
+            partial(_derivatives, logits[rows], hit[rows], peak[rows], weight[rows]),
             beta,
             low,
             high,
             tolerance=tolerance,
             rounded=lambda value: float(logits.dtype.type(value)),
         )
-
-    if len(logits) > 4 * _SUBSAMPLE:
-        few = np.linspace(0, len(logits) - 1, _SUBSAMPLE).astype(int)
-        beta, _ = search(beta, 1e-4, few)
-    return search(beta, tolerance)
+    return beta, passes
 
 
 def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float) -> float:
@@ -770,7 +763,12 @@ class _BiasedSums:
         if free.any():
             gradient[1:] = (mass - self.counts)[free]
             hessian[1:, 0] = hessian[0, 1:]
-            products = _products(state, np.sqrt(self._weight))
+            products, start, root = 0.0, 0, np.sqrt(self._weight)
+            at_once = max(1, len(free) // state[0].shape[1])  # nearly square arrays, for BLAS
+            for first in range(0, len(state), at_once):
+                p = np.concatenate(state[first : first + at_once], axis=1)
+                p *= root[start : start + p.shape[1]]
+                products, start = products + p @ p.T, start + p.shape[1]
             hessian[1:, 1:] = np.diag(mass[free]) - products[free][:, free]
         return gradient, hessian
 
@@ -790,14 +788,3 @@ class _BiasedSums:
             noise += ((self._hit[rows].T - p) ** 2 if self._soft else variance) @ w**2
             information += variance @ w
         return mass, noise, information
-
-
-def _products(by_block, root_weight):
-    """Sum over the samples of weight times p p', from the blocks of p, as a symmetric product."""
-    n_classes, total, start = len(by_block[0]), 0.0, 0
-    at_once = max(1, n_classes // by_block[0].shape[1])  # about as many columns as rows, for BLAS
-    for first in range(0, len(by_block), at_once):
-        p = np.concatenate(by_block[first : first + at_once], axis=1)
-        p *= root_weight[start : start + p.shape[1]]
-        total, start = total + p @ p.T, start + p.shape[1]
-    return total

@@ -41,8 +41,8 @@ from skcalib.data.problem import (
 from skcalib.error_intervals.proper import regret_interval, saving_interval
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.proper.proper import solve_notion
-from skcalib.recalibration.corrected_model import Mixing, held_out_paths
-from skcalib.recalibration.fitting import warn_without_weight, weight_params
+from skcalib.recalibration.base import warn_without_weight, weight_params
+from skcalib.recalibration.group import Mixing, held_out_paths
 from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds

@@ -67,7 +67,7 @@ def kernel_average(
         return dirichlet_average(points, forecast, weight, values, bandwidth, n_jobs=n_jobs)[0]
     sources, t = BetaSources(forecast, weight, values), logits(points)
     order = np.argsort(t)
-    return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
+    return sources.averages(sources.sums(bandwidth, t[order])[0], order)
 
 
 def leave_one_out(
@@ -78,7 +78,7 @@ def leave_one_out(
         rows, options = _normalised(forecast), {"leave_out": True, "n_jobs": n_jobs}
         return lambda h: dirichlet_average(rows, rows, weight, values, h, **options)[0]
     sources = BetaSources(forecast, weight, values)
-    return lambda h: sources.averages(sources.leave_one_out(h)[0], sources.order)
+    return lambda h: sources.averages(sources.sums(h)[0], sources.order)
 
 
 def log_likelihoods(
@@ -92,7 +92,7 @@ def log_likelihoods(
     log_others = np.log(weight_of_others(weight))
 
     def log_likelihood(bandwidth):
-        sums, log_scale = sources.leave_one_out(bandwidth)
+        sums, log_scale = sources.sums(bandwidth)
         return weight @ (np.log(sums[:, 0]) + log_scale - log_others)
 
     return lambda bandwidths: np.array([log_likelihood(h) for h in bandwidths])
@@ -145,13 +145,15 @@ def dirichlet_average(
     scaled = np.asarray(forecast, dtype=np.float64) / bandwidth
     constant = gammaln(scaled.shape[1] + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
     constant = constant + np.log(np.asarray(weight, dtype=np.float64))
-    segment, factors = np.zeros(n_samples, dtype=np.intp), None
-    if not by_segment:
-        factors = np.column_stack([values, np.ones(n_samples)])  # the ones sum the weights
-    elif n_values > 0:
+    if by_segment and n_values > 0:
         segment = values.argmax(axis=1)
-    n_segments = max(1, n_values) if by_segment else 1
-    sources = Sources.sorted(scaled, constant, segment, n_segments, factors)
+        order = np.argsort(segment, kind="stable")
+        edges = np.searchsorted(segment[order], np.arange(n_values + 1))
+    else:
+        order, edges = np.arange(n_samples), np.array([0, n_samples])
+    # The ones sum the weights.
+    factors = None if by_segment else np.column_stack([values, np.ones(n_samples)])
+    sources = Sources(order, scaled[order], constant[order], edges, factors)
     total, peak = _sums(np.asarray(points, dtype=np.float64), sources, leave_out, n_jobs)
     mass = total.sum(axis=1) if by_segment else total[:, -1]
     averages = total[:, :n_values] / mass[:, None]
@@ -171,13 +173,12 @@ def dirichlet_log_likelihoods(
 
     :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`.
     """
-    weight, log_mass = np.asarray(weight, dtype=np.float64), np.empty((0, len(forecast)))
-    values = np.empty((len(forecast), 0))
-    for bandwidth in bandwidths:
-        _, mass = dirichlet_average(
-            forecast, forecast, weight, values, bandwidth, leave_out=True, n_jobs=n_jobs
-        )
-        log_mass = np.vstack([log_mass, mass])
+    weight, values = np.asarray(weight, dtype=np.float64), np.empty((len(forecast), 0))
+    log_mass = [
+        dirichlet_average(forecast, forecast, weight, values, h, leave_out=True, n_jobs=n_jobs)[1]
+        for h in bandwidths
+    ]
+    log_mass = np.reshape(log_mass, (len(bandwidths), len(forecast)))
     return (log_mass - np.log(weight_of_others(weight))) @ weight
 
 
@@ -197,7 +198,13 @@ def _sums(points, sources, leave_out, n_jobs):
         position[sources.order] = np.arange(n_points)
     # One BLAS thread: the products are small, and the tasks run in parallel.
     with one_thread("blas"):
-        tiles, dropping = _tiles(points, log_points, sources, position)
+        tiles, dropping = None, None
+        if min(n_points, n_sources) >= _MANY:
+            tiles, dropping = kd_tiles(np.sqrt(points), _TILE), Dropping(sources)
+        if dropping is None or not dropping.pays(tiles, log_points, position):
+            # Sorted by their smallest logarithm: few then have exponentials that underflow.
+            order, dropping = np.argsort(log_points.min(axis=1), kind="stable"), None
+            tiles = [order[i : i + _ROWS] for i in range(0, n_points, _ROWS)]
         together = max(1, _TASK * len(tiles) // max(1, n_points))
         tasks = [tiles[start : start + together] for start in range(0, len(tiles), together)]
         done = Parallel(n_jobs=n_jobs, prefer="threads")(
@@ -208,17 +215,6 @@ def _sums(points, sources, leave_out, n_jobs):
         for rows, (sums, largest) in zip(task, results, strict=True):
             total[rows], peak[rows] = sums, largest
     return total, peak
-
-
-def _tiles(points, log_points, sources, position):
-    """Rows of points by tile, and the `Dropping` to use, None if that does not pay."""
-    if min(len(points), len(sources.order)) >= _MANY:
-        tiles, dropping = kd_tiles(np.sqrt(points), _TILE), Dropping(sources)
-        if dropping.pays(tiles, log_points, position):
-            return tiles, dropping
-    # Sorted by their smallest logarithm: few then have exponentials that underflow.
-    order = np.argsort(log_points.min(axis=1), kind="stable")
-    return [order[i : i + _ROWS] for i in range(0, len(order), _ROWS)], None
 
 
 # --- Sums of exponentials -------------------------------------------------------------------------
@@ -245,21 +241,6 @@ class Sources:
     constants: np.ndarray
     edges: np.ndarray
     values: np.ndarray | None = None
-
-    @classmethod
-    def sorted(
-        cls,
-        columns: np.ndarray,
-        constants: np.ndarray,
-        segment: np.ndarray,
-        n_segments: int,
-        values: np.ndarray | None = None,
-    ) -> Sources:
-        """The sources sorted by the number of their segment."""
-        order = np.argsort(segment, kind="stable")
-        edges = np.searchsorted(segment[order], np.arange(n_segments + 1))
-        values = None if values is None else values[order]
-        return cls(order, columns[order], constants[order], edges, values)
 
     @property
     def n_sums(self) -> int:
@@ -393,25 +374,19 @@ class _TileSums:
         return log_kernel.max(axis=1, keepdims=True)
 
     def add(self, block, sources_left_out):
-        """Add the kernels of a block; row i leaves out the source `sources_left_out[i]`."""
+        """Add the kernels of a block; row i leaves out the source `sources_left_out[i]`.
+
+        Exponentials are relative to the largest from where one is far too large.
+        """
         left_out = block.left_out(sources_left_out)
-        if self.careful or not self._add(block, left_out):
-            self._add_carefully(block, left_out)
-
-    def _add(self, block, left_out):
-        """Add exponentials unless one is far too large; return whether they were added."""
-        kernel = self._log_kernel(block)
-        if self.may_underflow:
-            np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
-        part, segments, weight = self._sums(block, np.exp(kernel, out=kernel), left_out)
-        if not weight.max() < _EXP_LARGE:
-            return False
-        self.total[:, segments] += part
-        return True
-
-    def _add_carefully(self, block, left_out):
-        """Add exponentials relative to the largest."""
         if not self.careful:
+            kernel = self._log_kernel(block)
+            if self.may_underflow:
+                np.clip(kernel, _LOWEST, _HIGHEST, out=kernel)
+            part, segments, weight = self._sums(block, np.exp(kernel, out=kernel), left_out)
+            if weight.max() < _EXP_LARGE:
+                self.total[:, segments] += part
+                return
             self.careful = True
             self.left[:, -1] = 0.0  # a large shift in the product rounds the log kernels
         kernel = self._log_kernel(block)
@@ -468,30 +443,25 @@ class Dropping:
         """
         columns, constants = self.sources.columns, self.sources.constants
         bound = columns @ log_points.max(axis=0) + constants
-        probes = self._probes(bound, left_out)
+        # The source with the largest bound in each piece, the first of ties; those of the tile.
+        largest = np.maximum.reduceat(bound, self.starts)
+        probes = np.flatnonzero(bound == np.repeat(largest, self.lengths))
+        probes = probes[np.searchsorted(probes, self.starts)]
+        if left_out is not None:
+            probes = np.sort(np.append(probes, left_out))
         exact = log_points @ columns[probes].T + constants[probes]
         if left_out is not None:
             exact[left_out[:, None] == probes] = -np.inf
-        thresholds = np.repeat(self._thresholds(exact, probes), np.diff(self.sources.edges))
-        return np.flatnonzero(bound > thresholds), exact.max(axis=1, keepdims=True)
-
-    def _probes(self, bound, left_out):
-        """The source with the largest bound in each piece, and those of the tile itself."""
-        largest = np.maximum.reduceat(bound, self.starts)
-        probes = np.flatnonzero(bound == np.repeat(largest, self.lengths))
-        # `probes` holds all ties; the first in each piece is enough.
-        probes = probes[np.searchsorted(probes, self.starts)]
-        return probes if left_out is None else np.sort(np.append(probes, left_out))
-
-    def _thresholds(self, exact, probes):
-        """The threshold of each segment: sources with a lower bound are dropped."""
+        # The threshold of each segment: sources with a lower bound are dropped.
         cuts = np.searchsorted(probes, self.sources.edges)
         present = np.flatnonzero(np.diff(cuts))
         largest = np.full((len(exact), len(cuts) - 1), -np.inf)
         largest[:, present] = np.maximum.reduceat(exact, cuts[present], axis=1)
         beside_the_whole = largest.max(axis=1, keepdims=True) + _VANISHING
-        beside_their_own = largest + (_NEGLIGIBLE - np.log(len(self.sources.columns)))
-        return np.maximum(beside_their_own, beside_the_whole).min(axis=0)
+        beside_their_own = largest + (_NEGLIGIBLE - np.log(len(columns)))
+        thresholds = np.maximum(beside_their_own, beside_the_whole).min(axis=0)
+        thresholds = np.repeat(thresholds, np.diff(self.sources.edges))
+        return np.flatnonzero(bound > thresholds), exact.max(axis=1, keepdims=True)
 
     def pays(
         self, tiles: Sequence[np.ndarray], log_points: np.ndarray, position: np.ndarray | None
@@ -576,15 +546,25 @@ class BetaSources:
             averages[:, k][order] = np.clip(average, *self.ranges[k], out=average)
         return averages
 
-    def leave_one_out(self, bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of mass times rho over all other samples, sorted, and the log of their unit."""
-        plan = make_plan(float(bandwidth))
-        sums, log_scale, floor = self._sums(plan, self.t)
-        sums -= self.mass
-        np.maximum(floor, _OWN * self.mass[:, 0], out=floor)
+    def sums(self, bandwidth: float, t: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of mass times rho at sorted logits, and the log of their unit.
+
+        Without logits they are at the sources, sorted, each without its own sample.
+        """
+        plan, leave_out = make_plan(float(bandwidth)), t is None
+        t, mass = (self.t, self.mass[:, 0]) if t is None else (t, self.mass[:, 0].min())
+        sums, log_scale, floor = self._sums(plan, t)
+        if leave_out:
+            sums -= self.mass
         unit = log_scale.copy()
-        sums, log_scale = self._with_isolated(plan, self.t, sums, log_scale, floor, leave_out=True)
-        if self.shares:
+        isolated = np.flatnonzero(~(sums[:, 0] > np.maximum(floor, _OWN * mass)))
+        if len(isolated):
+            if leave_out:
+                sums[isolated], log_peak = self._exact(t[isolated], plan.total, isolated)
+            else:
+                sums[isolated], log_peak = self._between(t[isolated], plan)
+            log_scale[isolated] += log_peak
+        if leave_out and self.shares:
             self._own_shares(plan, sums, log_scale - unit)
         return sums, log_scale
 
@@ -609,13 +589,6 @@ class BetaSources:
         part.t, part.mass = self.t[rows], self.mass[rows][:, columns]
         return part
 
-    def sums_at(self, t: np.ndarray, bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of mass times rho at sorted logits, and the log of their unit."""
-        plan = make_plan(float(bandwidth))
-        sums, log_scale, floor = self._sums(plan, t)
-        np.maximum(floor, _OWN * self.mass[:, 0].min(), out=floor)
-        return self._with_isolated(plan, t, sums, log_scale, floor, leave_out=False)
-
     def _sums(self, plan, t):
         """Sums by panels, the log of their unit, and the threshold of isolation by reach."""
         skipped = int(self.shares)  # the mass is the sum of the shares
@@ -638,16 +611,6 @@ class BetaSources:
         if self.shares:
             values[:, 0] = sum(values[:, 1:-1].T, np.zeros(len(t)))
         return values[:, :-1], values[:, -1], floor
-
-    def _with_isolated(self, plan, t, sums, log_scale, floor, *, leave_out):
-        isolated = np.flatnonzero(~(sums[:, 0] > floor))
-        if len(isolated):
-            if leave_out:
-                sums[isolated], log_peak = self._exact(t[isolated], plan.total, isolated)
-            else:
-                sums[isolated], log_peak = self._between(t[isolated], plan)
-            log_scale[isolated] += log_peak
-        return sums, log_scale
 
     def _between(self, t, plan):
         """`_exact` at sorted new points, by interpolation where a gap of the sources holds many."""
@@ -864,7 +827,11 @@ class Plan:
 def make_plan(bandwidth: float) -> Plan:
     """The plan of a bandwidth, shared by all problems that use it."""
     total = 1 / bandwidth
-    t = _grid_of_logits(total)
+    # Logits, dense in the middle and logarithmic in the tails.
+    bend = max(np.log(total), 1.0) + 4
+    middle = 2 * np.log(np.tan(np.linspace(0, np.pi / 2, _GRID + 2)[1:-1]))
+    tail, inner = np.geomspace(bend, _T_MAX, _GRID // 4), np.linspace(-bend, bend, _GRID)
+    t = np.unique(np.concatenate([-tail, middle[np.abs(middle) < bend], inner, tail]))
     low, high = _reach(t, total)
     # The logarithms of 1 + e^t and of Gamma(1 + L e^t) have branch points at a distance of pi.
     curved = np.abs(t) < max(np.log(total), 0) + 40
@@ -883,16 +850,6 @@ def make_plan(bandwidth: float) -> Plan:
     series = log_self(centre[:, None] + half[:, None] * NODES, total) @ TO_COEFFICIENTS.T
     blocks = _matrices(total, t_edges, a_edges, first, last)
     return Plan(total, t_edges, a_edges, first, last, blocks, series)
-
-
-def _grid_of_logits(total):
-    """Grid of logits: dense in the middle, logarithmic in the tails."""
-    bend = max(np.log(total), 1.0) + 4
-    angle = np.linspace(0, np.pi / 2, _GRID + 2)[1:-1]
-    middle = 2 * np.log(np.tan(angle))
-    tail = np.geomspace(bend, _T_MAX, _GRID // 4)
-    inner = np.linspace(-bend, bend, _GRID)
-    return np.unique(np.concatenate([-tail, middle[np.abs(middle) < bend], inner, tail]))
 
 
 def _reach(t, total):

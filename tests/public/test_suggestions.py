@@ -12,7 +12,7 @@ import skcalib
 from skcalib import CalibrationMonitor, SequentialCalibrationTest
 from skcalib._util.messages import OTHER_NAMES, suggestion
 from skcalib.kernels import KERNELS
-from skcalib.recalibration.stacked import RECALIBRATORS as NAMED_RECALIBRATORS
+from skcalib.recalibration.held_out import RECALIBRATORS as NAMED_RECALIBRATORS
 
 Y, P = np.array([0, 1, 1, 0] * 10), np.random.default_rng(0).uniform(0.1, 0.9, 40)
 

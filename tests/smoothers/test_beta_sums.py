@@ -55,7 +55,7 @@ def exact(points, forecast, weight, values, bandwidth, left_out=None):
 def leave_one_out(forecast, weight, values, bandwidth):
     """What the panels answer, however few samples there are."""
     sources = kernel_sums.BetaSources(forecast, weight, values)
-    sums, log_scale = sources.leave_one_out(bandwidth)
+    sums, log_scale = sources.sums(bandwidth)
     log_mass = np.empty(len(forecast))
     log_mass[sources.order] = np.log(sums[:, 0]) + log_scale
     return sources.averages(sums, sources.order), log_mass

@@ -12,10 +12,8 @@ from threadpoolctl import threadpool_info
 from skcalib.smoothers import kernel_sums
 from skcalib.smoothers.kernel_sums import (
     Dropping,
-    Sources,
     dirichlet_average,
     dirichlet_log_likelihoods,
-    kd_tiles,
 )
 
 TINY = np.finfo(np.float64).tiny
@@ -127,17 +125,18 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     is_near = np.arange(2100) >= first_near
     is_near[:: 2100 // kernel_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
-    weight, carefully = np.ones(2100), []
-    add = kernel_sums._TileSums._add_carefully
-    monkeypatch.setattr(
-        kernel_sums._TileSums,
-        "_add_carefully",
-        lambda *a: [carefully.append(a[1].number), add(*a)],
-    )
+    weight, carefully, add = np.ones(2100), [], kernel_sums._TileSums.add
+
+    def watched(sums, block, *left_out):
+        add(sums, block, *left_out)
+        if sums.careful:
+            carefully.append(block.number.start)
+
+    monkeypatch.setattr(kernel_sums._TileSums, "add", watched)
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
         sums = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
         assert_close(sums, oracle(near[:40], forecast, weight, values, 1e-3))
-    assert min(number.start for number in carefully) == 1024 * (first_near // 1024)
+    assert min(carefully) == 1024 * (first_near // 1024)
 
 
 def test_few_sources_points_and_values(drop):
@@ -202,41 +201,6 @@ def test_log_likelihoods(kind, drop):
         single = dirichlet_log_likelihoods(forecast, weight, [h])
         assert abs(value - single[0]) <= room
     assert dirichlet_log_likelihoods(forecast, weight, []).shape == (0,)
-
-
-def test_all_tiles_but_one_are_full_and_hold_every_row_once():
-    for n_samples, n_classes in ((1, 2), (31, 3), (64, 2), (1000, 4), (999, 10)):
-        for kind in KINDS:
-            tiles = kd_tiles(make(kind, n_samples, n_classes)[0], 32)
-            assert_array_equal(np.sort(np.concatenate(tiles)), np.arange(n_samples))
-            assert sorted(len(rows) for rows in tiles)[1:] == [32] * (len(tiles) - 1)
-    assert kd_tiles(np.empty((0, 2)), 32) == []
-
-
-@pytest.mark.parametrize("bandwidth", [1e-4, 1e-3, 0.02])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_dropped_is_below_rounding(kind, bandwidth):
-    """Of every row and every class, or else it is underflow beside the whole row."""
-    forecast, target, weight = make(kind, 600, 4)
-    constant, label = constants(forecast, weight, bandwidth), target.argmax(axis=1)
-    sources = Sources.sorted(forecast / bandwidth, constant, label, 4)
-    dropping = Dropping(sources)
-    log_points = np.log(np.maximum(forecast, TINY))
-    position = np.argsort(sources.order)
-    n_dropped = 0
-    for rows in kd_tiles(np.sqrt(forecast), 32):
-        dropped = np.ones(600, dtype=bool)
-        dropped[dropping.select(log_points[rows], position[rows])[0]] = False
-        n_dropped += dropped.sum() * len(rows)
-        log_kernel = log_points[rows] @ sources.columns.T + sources.constants
-        log_kernel[np.arange(len(rows)), position[rows]] = -np.inf
-        for start, stop in zip(sources.edges[:-1], sources.edges[1:], strict=True):
-            largest = log_kernel[:, start:stop].max(axis=1)
-            limit = np.maximum(largest + np.log(1e-17 / 600), log_kernel.max(axis=1) - 690)
-            gone = log_kernel[:, start:stop][:, dropped[start:stop]]
-            assert np.all(gone <= limit[:, None] + 1e-9 / bandwidth * EPS)
-    if kind == "confident" and bandwidth < 0.01:
-        assert n_dropped > 0.5 * 600**2
 
 
 @pytest.mark.parametrize(
