@@ -115,8 +115,17 @@ def classes_of_columns(
             _check_numbers(y_proba, classes, name)
         elif n_columns > 1 and not _are_default_names(y_proba):
             check_order(y_proba, classes, name, remedy="array")
-        if categories is not None and labels is None and pos_label is None:
-            _warn_of_categories(categories, classes, y_proba, name)
+        names = classes.tolist()
+        in_order = [category for category in categories or () if category in names]
+        decided = categories is None or labels is not None or pos_label is not None
+        if not decided and names != in_order and _are_default_names(y_proba):
+            warnings.warn(
+                f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
+                f"columns, so its columns are read as those of {listed(names)}, the sorted "
+                "classes, as in scikit-learn: pass labels= with the class of each column.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
         return classes
     by_argument = labels is not None or pos_label is not None
     if not by_argument:
@@ -126,21 +135,6 @@ def classes_of_columns(
             pos_label = only.tolist()[0] if named else None
     classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
     return _classes_by_name(column, classes, name, by_argument=by_argument, remedy=remedy)
-
-
-def _warn_of_categories(categories, classes, y_proba, name):
-    """Warn if columns without names are read in another order than that of ordered categories."""
-    names = classes.tolist()
-    in_order = [category for category in categories if category in names]
-    if names == in_order or not _are_default_names(y_proba):
-        return
-    warnings.warn(
-        f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
-        f"columns, so its columns are read as those of {listed(names)}, the sorted classes, as in "
-        "scikit-learn: pass labels= with the class of each column.",
-        UserWarning,
-        stacklevel=outside_level(),
-    )
 
 
 def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:
@@ -208,18 +202,12 @@ def _name_of_single(y_proba):
     """
     columns = getattr(y_proba, "columns", None)
     if columns is not None:
-        names = list(columns)
-        name = names[0] if len(names) == 1 else None
-        return None if isinstance(name, (int, np.integer)) else _text_of(name)
-    if not hasattr(y_proba, "to_frame"):
-        return None
-    name = getattr(y_proba, "name", None)
+        name = columns[0] if len(columns) == 1 else None
+        name = None if isinstance(name, (int, np.integer)) else name
+    else:
+        name = getattr(y_proba, "name", None) if hasattr(y_proba, "to_frame") else None
     if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
         return int(name)
-    return _text_of(name)
-
-
-def _text_of(name):
     text = "" if name is None else str(name).strip()
     return None if not text or re.fullmatch(r"column_\d+", text) else text
 
@@ -535,9 +523,14 @@ def match_names(names: Iterable[Label], classes: Classes) -> list[int | str] | N
         keyed = [key(name) for name in stripped]
         readings = []
         for prefix, suffix in _affixes(keyed, spelled[0]):
-            cores = [_core(name, prefix, suffix) for name in keyed]
+            around = len(prefix) + len(suffix)
+            cores = [
+                name[len(prefix) : len(name) - len(suffix)]
+                for name in keyed
+                if len(name) > around and name.startswith(prefix) and name.endswith(suffix)
+            ]
             hits = [places[core] for core in cores if core in places]
-            if None in cores or sorted(hits) != list(range(len(classes))):
+            if len(cores) < len(keyed) or sorted(hits) != list(range(len(classes))):
                 continue
             reading = [places.get(core, core) for core in cores]
             if not prefix and not suffix:
@@ -559,13 +552,6 @@ def _affixes(names, first):
                 pairs[name[:start], name[start + len(form) :]] = None
                 start = name.find(form, start + 1)
     return pairs
-
-
-def _core(name, prefix, suffix):
-    inside = len(name) > len(prefix) + len(suffix)
-    if inside and name.startswith(prefix) and name.endswith(suffix):
-        return name[len(prefix) : len(name) - len(suffix)]
-    return None
 
 
 def is_numbering(names: Iterable[Label]) -> bool:

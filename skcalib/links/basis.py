@@ -233,38 +233,40 @@ class LogitBasis:
         return BasisBlock(log, every, factors, top, column, "confusion" in names, mix)
 
     def _select_dense(self, names):
-        """Places of the directions of several classes that have a value at every class."""
-        return self.select(set(names) - TOP - BY_CLASS - CONFUSION)
+        """Numbers of the directions that have a value at every class."""
+        every = set(names) - TOP - BY_CLASS - CONFUSION if self.n_classes > 2 else ()
+        return self.select(every)
+
+    def _select_top(self, names):
+        """Numbers of the directions of one column."""
+        return self.select(set(names) & TOP if self.n_classes > 2 else names)
 
     def part(self, block: BasisBlock, names: Collection[str]) -> BasisBlock:
         """The directions of some groups, from the block of all of them."""
-        dense: Any = block.dense
-        top: Any = block.top
-        if self.n_classes == 2:
-            return replace(block, top=top[as_slice(self.select(names))])
-        chosen = self._select_dense(names)
-        dense = dense[as_slice(chosen)] if len(chosen) else None
-        chosen = self.select(set(names) & TOP) - self.groups["top"].start
-        top = top[as_slice(chosen)] if len(chosen) else None
+        dense, top = self._select_dense(names), self._select_top(names)
+        top = top - self._select_top(self.groups)[0]
         factors, mix = self._factors(names, block.log)
-        confusion = "confusion" in names
-        return BasisBlock(block.log, dense, factors, top, block.column, confusion, mix)
+        return replace(
+            block,
+            dense=_rows(block.dense, dense),
+            factors=factors,
+            top=_rows(block.top, top),
+            confusion="confusion" in names,
+            mix=mix,
+        )
 
     def rescale(self, block: BasisBlock) -> BasisBlock:
         """The block of all groups, computed when every scale was one, with the present scales."""
-        dense: Any = block.dense
-        top: Any = block.top
-        if self.n_classes == 2:
-            top *= self.scale[:, None]
-            return block
-        dense *= self.scale[self._select_dense(self.groups), None, None]
-        top *= self.scale[self.select(TOP), None]
+        top, dense = block.top, block.dense
+        top *= self.scale[self._select_top(self.groups), None]
+        if dense is not None:
+            dense *= self.scale[self._select_dense(self.groups), None, None]
         return replace(block, mix=self._factors(self.groups, block.log)[1])
 
     def _factors(self, names, log):
         """Factors of the groups by class, and the combinations of all directions."""
         factors = (None,) * ("bias" in names) + (log,) * ("class_slopes" in names)
-        if not factors and "confusion" not in names:
+        if self.n_classes == 2 or not (factors or "confusion" in names):
             return (), None
         key = tuple(name for name in self.groups if name in names)
         if key not in self._mixes:
@@ -363,10 +365,12 @@ def _top(log):
     return (log >= row_max(log)[:, None] - _SAME_LOG).argmax(axis=1)
 
 
-def as_slice(index: np.ndarray) -> np.ndarray | slice:
-    """Consecutive numbers as a slice, which makes a view instead of a copy."""
-    consecutive = len(index) > 0 and index[-1] - index[0] + 1 == len(index)
-    return slice(int(index[0]), int(index[-1]) + 1) if consecutive else index
+def _rows(directions, numbers):
+    """Some of the directions, as a view where their numbers are consecutive; None for none."""
+    if len(numbers) == 0:
+        return None
+    consecutive = numbers[-1] - numbers[0] + 1 == len(numbers)
+    return directions[slice(numbers[0], numbers[-1] + 1) if consecutive else numbers]
 
 
 # --- Directions at some forecasts, and sums of their products -------------------------------------
@@ -380,18 +384,18 @@ class BasisBlock:
     direction :math:`m_i = \sum_k p_{ik} g_{ik}`, and the tangents :math:`h_{ik} = p_{ik} (g_{ik} -
     m_i)`, the derivatives of p in the parameters.
 
-    ``log`` are the logarithms of the forecasts. Directions are, in this order: ``dense`` (d, n, K),
-    different from zero everywhere; for each class one that is ``factors[k]`` (n, K) in its own
-    column and zero in the others, where None stands for ones; ``top`` (t, n), different from zero
-    in the column ``column`` of each sample only; with ``confusion`` a constant for each class and
-    each value of ``column``. ``mix`` (J0, J) has the directions of the basis as combinations of
-    these; None if they are the same.
+    ``log`` are the logarithms of the forecasts. Directions are, in this order, None where there are
+    none of a kind: ``dense`` (d, n, K), different from zero everywhere; for each class one that is
+    ``factors[k]`` (n, K) in its own column and zero in the others, where None stands for ones;
+    ``top`` (t, n), different from zero in the column ``column`` of each sample only; with
+    ``confusion`` a constant for each class and each value of ``column``. ``mix`` (J0, J) has the
+    directions of the basis as combinations of these; None if they are the same.
     """
 
     log: np.ndarray
-    dense: np.ndarray | None
+    dense: Any
     factors: tuple
-    top: np.ndarray | None
+    top: Any
     column: np.ndarray
     confusion: bool
     mix: Any
@@ -438,9 +442,8 @@ class BasisBlock:
 
     def values(self) -> np.ndarray:
         """The directions (n, K, J) of the second class of two, (n, 1, J), or of all classes."""
-        top: Any = self.top
         if self._binary:
-            return top.T[:, None]
+            return self.top.T[:, None]
         n_samples, n_classes = self.log.shape
         end = self._ends.top
         values, at = np.zeros((n_samples, n_classes, end)), 0
@@ -452,7 +455,7 @@ class BasisBlock:
             values[:, classes, at + classes] = 1.0 if factor is None else factor
             at += n_classes
         if self.top is not None:
-            values[np.arange(n_samples), self.column, at:] = top.T
+            values[np.arange(n_samples), self.column, at:] = self.top.T
         if self.mix is None:
             return values
         mix = self.mix.toarray() if issparse(self.mix) else self.mix
@@ -490,15 +493,14 @@ class BasisBlock:
 
     def information_diagonal(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Diagonal of `information`, (J,)."""
-        top: Any = self.top
         if self._binary:
-            return np.square(top) @ (weight * p[:, 0] * p[:, 1])
+            return np.square(self.top) @ (weight * p[:, 0] * p[:, 1])
         q, parts = weight[:, None] * p, []
         if self.dense is not None:
             parts.append(np.square(self._flat) @ q.ravel())
         parts += [(q if f is None else q * f**2).sum(axis=0) for f in self.factors]
-        if top is not None:
-            parts.append(np.square(top) @ self._at_column(q))
+        if self.top is not None:
+            parts.append(np.square(self.top) @ self._at_column(q))
         if self.confusion:
             parts.append((self._indicators @ q).ravel())
         end = self._ends.top

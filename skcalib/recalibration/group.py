@@ -101,7 +101,15 @@ class FeatureReader:
         """Learn columns, names and categories; returns the reader."""
         self.is_groups = _is_vector(features)
         if self.is_groups:
-            _refuse_values(read_column(features))
+            column = read_column(features)
+            values = column.numbers()[~column.missing]
+            measured = column.kind in ("time", "duration") or np.any(values != np.rint(values))
+            if len(values) >= _MANY and measured and len(np.unique(values)) > 0.5 * len(values):
+                raise ValueError(
+                    f"features is a vector of {len(values):,} {column.kind}s that mostly differ, "
+                    "but a vector holds the group of each sample: for a feature pass a column, of "
+                    "shape (n_samples, 1)."
+                )
             self.names = {name: k for k, name in enumerate(np.unique(_group_names(features)))}
         else:
             self.encoder = FeatureEncoder("features").fit(features)
@@ -137,18 +145,6 @@ def _check_rows(features, n_samples):
 
 def _is_vector(features):
     return not is_frame(features) and getattr(features, "ndim", np.ndim(as_cells(features))) == 1
-
-
-def _refuse_values(column):
-    """Raise for a vector of a feature, whose values are no groups."""
-    values = column.numbers()[~column.missing]
-    measured = column.kind in ("time", "duration") or np.any(values != np.rint(values))
-    if len(values) >= _MANY and measured and len(np.unique(values)) > 0.5 * len(values):
-        raise ValueError(
-            f"features is a vector of {len(values):,} {column.kind}s that mostly differ, but a "
-            "vector holds the group of each sample: for a feature pass a column, of shape "
-            "(n_samples, 1)."
-        )
 
 
 def _group_names(features):
@@ -415,7 +411,24 @@ class GroupRecalibrator(Recalibrator):
         else:
             self.chosen_, self.gain_ = "identity", _NONE
         self.identity_ = self.chosen_ == "identity"
-        self._finish(forecast, target, weight, table)
+        with warnings.catch_warnings():
+            if self.identity_:  # the plain recalibrator is not applied
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            self.plain_ = self._fit_plain(forecast, target, weight)
+        self.weights_, self.spread_ = {}, 0.0
+        if self._mixture is not None:
+            plain = recalibrated_proba(self.plain_, forecast, self.classes_)
+            self._limit = detection_limit(plain)
+            start = log_forecast(plain, self._limit)
+            self._correction = self._model().fit(start, table, target, weight)
+            weights = self._mixture.weights.tolist()
+            self.weights_ = dict(zip(self._correction.names, weights, strict=True))
+            if self._reader.is_groups:
+                self.spread_ = SPREADS[self._mixture.levels[0]]
+        declared = {"identity": True, "features": False}
+        for name in ("injective_", "preserves_argmax_", "preserves_order_"):
+            of_plain = bool(getattr(self.plain_, name, False))
+            setattr(self, name, declared.get(self.chosen_, of_plain))
         before = score.loss(target, forecast)
         after = score.loss(target, self._apply_map(forecast, table))
         return float(weighted_mean(before, weight)), float(weighted_mean(after, weight))
@@ -474,27 +487,6 @@ class GroupRecalibrator(Recalibrator):
         if self._reader.is_groups:
             return GroupEffects(len(self._reader.names), slopes=not self.monotone)
         return CorrectedModel(by_score=not self.monotone)
-
-    def _finish(self, forecast, target, weight, table):
-        """Fit g and F to all samples."""
-        with warnings.catch_warnings():
-            if self.identity_:  # the plain recalibrator is not applied
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            self.plain_ = self._fit_plain(forecast, target, weight)
-        self.weights_, self.spread_ = {}, 0.0
-        if self._mixture is not None:
-            plain = recalibrated_proba(self.plain_, forecast, self.classes_)
-            self._limit = detection_limit(plain)
-            start = log_forecast(plain, self._limit)
-            self._correction = self._model().fit(start, table, target, weight)
-            weights = self._mixture.weights.tolist()
-            self.weights_ = dict(zip(self._correction.names, weights, strict=True))
-            if self._reader.is_groups:
-                self.spread_ = SPREADS[self._mixture.levels[0]]
-        declared = {"identity": True, "features": False}
-        for name in ("injective_", "preserves_argmax_", "preserves_order_"):
-            of_plain = bool(getattr(self.plain_, name, False))
-            setattr(self, name, declared.get(self.chosen_, of_plain))
 
     def _apply_map(self, forecast, table=None):
         if self.identity_:

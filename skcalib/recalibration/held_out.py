@@ -680,7 +680,7 @@ def one_standard_error(
 
 
 def _of_fold(candidate, fitted, train, test, *, proba, y, weight, classes, scores, forecasts):
-    """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the other rows."""
+    """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the others."""
     if fitted is None:
         with warnings.catch_warnings():
             # If the chosen one does not converge, its final fit warns.
@@ -929,8 +929,9 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         candidates = self.candidates
         if candidates is None:
             candidates = default_candidates(n_classes, self.loss, size)
-        elif not any(map(_is_identity, candidates)):
+        elif not any(isinstance(candidate, IdentityRecalibrator) for candidate in candidates):
             candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
+        unchanged = [isinstance(candidate, IdentityRecalibrator) for candidate in candidates]
         names = candidate_names(candidates)
         problem = Problem(
             samples.forecast,
@@ -946,9 +947,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
             mixture, fits = self._weigh(candidates, problem, samples.folds), {}
             while True:
-                weights = np.array(
-                    [*map(_is_identity, candidates)] if mixture is None else mixture.weights, float
-                )
+                weights = np.array(unchanged if mixture is None else mixture.weights, float)
                 self._kept = np.flatnonzero(weights > 0).tolist()
                 for k in self._kept:
                     if k not in fits:
@@ -958,7 +957,10 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 self._declare(samples.forecast)
                 falling = []
                 if not self.monotone_ and n_classes == 2:
-                    falling = [k for k in self._kept if self._falls(fits[k], samples.forecast)]
+                    for k in self._kept:
+                        apply = partial(recalibrated_proba, fits[k], classes=self.classes_)
+                        if not never_falls(apply, samples.forecast):
+                            falling.append(k)
                 rising = mixture.without(falling) if falling else None
                 if rising is None:
                     break
@@ -973,10 +975,6 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
             gain=gain,
             monotone=self.monotone_,
         )
-
-    def _falls(self, fitted, forecast):
-        """Whether a map of two classes falls somewhere."""
-        return not never_falls(partial(recalibrated_proba, fitted, classes=self.classes_), forecast)
 
     def _weigh(self, candidates, problem, folds):
         """The `HeldOutMixture` of the maps; None for too few samples."""
@@ -1111,7 +1109,8 @@ class HeldOutMixture:
         problem: Problem,
     ) -> None:
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
-        identity = [*map(_is_identity, candidates)].index(True)
+        is_identity = [isinstance(candidate, IdentityRecalibrator) for candidate in candidates]
+        identity = is_identity.index(True)
         unchanged = forecasts[0][identity][tested[0]]
         self.blend = blend = _Blend(candidates, problem, unchanged.min())
         self.sample, self._problem = np.concatenate(tested), problem
@@ -1242,10 +1241,6 @@ def _spread(labels, forecast, n_folds, rng):
     order = rng.permutation(np.lexsort((*forecast.T, labels)))
     order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[k::n_folds]) for k in range(n_folds)]
-
-
-def _is_identity(recalibrator):
-    return isinstance(recalibrator, IdentityRecalibrator)
 
 
 def _is_monotone(recalibrator):

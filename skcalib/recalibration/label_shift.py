@@ -240,7 +240,7 @@ class LabelShiftRecalibrator(Recalibrator):
         else:
             target = frequency
         if not np.array_equal(target, self.source_prior_):
-            self._refuse_absent(self.source_prior_)
+            self._refuse_absent()
         self._set_target(target, np.zeros(n_classes))
 
     def _checked(self, prior, name):
@@ -257,9 +257,9 @@ class LabelShiftRecalibrator(Recalibrator):
             )
         return shares / shares.sum()
 
-    def _refuse_absent(self, prior):
+    def _refuse_absent(self):
         """Raise for classes that the source lacks, where the target may have them."""
-        absent = self.classes_[prior == 0]
+        absent = self.classes_[self.source_prior_ == 0]
         if len(absent):
             raise ValueError(
                 f"The source has no samples of the classes {listed(absent)}, or gives each "
@@ -268,7 +268,7 @@ class LabelShiftRecalibrator(Recalibrator):
             )
 
     def _estimate_target(self, forecast, weight):
-        self._refuse_absent(self.source_prior_)
+        self._refuse_absent()
         ratio = forecast / self.source_prior_
         absent = self.classes_[~(ratio > 0).any(axis=0)]
         if len(absent):

@@ -278,7 +278,27 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
             score, logits, samples.labels, weight, low=0.2, high=20.0
         )
         self.temperature_ = self._unit / self._beta
-        self.weights_ = _convex_weights(score, self._parts(logits), samples.target, weight)
+        parts, target = self._parts(logits), samples.target
+
+        def mean_loss(weights):
+            forecast = np.tensordot(weights, parts, axes=1)
+            return float(weighted_mean(score.loss(target, forecast), weight))
+
+        def gradient(weights):
+            slope = score.loss_gradient(target, np.tensordot(weights, parts, axes=1))
+            return np.einsum("ink,nk,n->i", parts, slope, weight / weight.sum())
+
+        minimum = minimize(
+            mean_loss,
+            np.array([0.8, 0.1, 0.1]),
+            jac=gradient,
+            method="SLSQP",
+            bounds=[(0, 1)] * 3,
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        inside = np.where(minimum.x < _NO_WEIGHT, 0.0, minimum.x)
+        self.weights_ = min([*np.eye(3), inside / inside.sum()], key=mean_loss)
         varies = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = varies
 
@@ -296,28 +316,6 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         tempered = add("softmax", add("scale", x, factor=self._beta))
         raw = add("scale", add("softmax", x), factor=second, shift=third / len(self.classes_))
         return add("sum", add("scale", tempered, factor=first), raw)
-
-
-def _convex_weights(score, parts, target, weight):
-    def mean_loss(weights):
-        forecast = np.tensordot(weights, parts, axes=1)
-        return float(weighted_mean(score.loss(target, forecast), weight))
-
-    def gradient(weights):
-        slope = score.loss_gradient(target, np.tensordot(weights, parts, axes=1))
-        return np.einsum("ink,nk,n->i", parts, slope, weight / weight.sum())
-
-    minimum = minimize(
-        mean_loss,
-        np.array([0.8, 0.1, 0.1]),
-        jac=gradient,
-        method="SLSQP",
-        bounds=[(0, 1)] * 3,
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
-        options={"ftol": 1e-14, "maxiter": 500},
-    )
-    inside = np.where(minimum.x < _NO_WEIGHT, 0.0, minimum.x)
-    return min([*np.eye(3), inside / inside.sum()], key=mean_loss)
 
 
 class BiasCorrectedTemperatureScaling(
@@ -370,8 +368,7 @@ class BiasCorrectedTemperatureScaling(
         self.temperature_ = self._unit / beta if beta else float("inf")
         self.intercept_ = fit.theta[1:]
         self.injective_ = link.injective(fit.theta, n_classes)
-        self.preserves_order_ = link.preserves_order(fit.theta, n_classes)
-        self.preserves_argmax_ = self.preserves_order_
+        self.preserves_order_ = self.preserves_argmax_ = link.preserves_order(fit.theta, n_classes)
         if not fit.converged:
             warnings.warn(
                 "BiasCorrectedTemperatureScaling did not converge: the forecasts may hold extreme "
@@ -445,22 +442,21 @@ class LabelNoiseScaling(FittedFromSketch):
         slopes = slope(_LEAST), slope(rates[1])
         if slopes[0] < 0 < slopes[1]:
             rates.append(brentq(slope, _LEAST, rates[1], xtol=1e-14))
-        losses = [samples.mean_loss(_mixed(forecast, rate)) for rate in rates]
+        losses = []
+        for rate in rates:
+            self.noise_rate_ = rate
+            losses.append(samples.mean_loss(self._apply_map(forecast)))
         best = int(np.argmin(losses))
         self.noise_rate_ = rates[best]
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
         return losses[0], losses[best]
 
     def _apply_map(self, forecast):
-        return _mixed(forecast, self.noise_rate_)
+        return (1 - self.noise_rate_) * forecast + self.noise_rate_ / forecast.shape[1]
 
     def _write_map(self, add, x):
         rate = self.noise_rate_
         return add("scale", x, factor=1 - rate, shift=rate / len(self.classes_))
-
-
-def _mixed(forecast, rate):
-    return (1 - rate) * forecast + rate / forecast.shape[1]
 
 
 # --- Maps with several parameters, and their shrinkage --------------------------------------------
@@ -535,13 +531,16 @@ class LinkRecalibrator(LogitRecalibrator):
         n_classes = len(self.classes_)
         self._fitted, self._theta, self.n_iter_ = link, fit.theta, fit.n_iter
         self.injective_ = link.injective(fit.theta, n_classes)
-        self.preserves_order_ = link.preserves_order(fit.theta, n_classes)
-        self.preserves_argmax_ = self.preserves_order_
+        self.preserves_order_ = self.preserves_argmax_ = link.preserves_order(fit.theta, n_classes)
         if beta > 1 or self.preserves_order_:
             warn_at_the_ends(beta)  # other maps can leave an infinite temperature
 
     def _warn(self, fit, samples):
         """Warn if a parameter tends to infinity, or the fit did not converge."""
+        if fit.converged and self.shrinkage_ != 0:
+            return
+        target = samples.target
+        hit = np.sum(target * self._apply_map(samples.forecast), axis=1)
         name, end = type(self).__name__, "the parameters are where the fit stopped, and finite"
         if not fit.converged:
             problem = (
@@ -549,21 +548,16 @@ class LinkRecalibrator(LogitRecalibrator):
                 f"({fit.message}): {end}, and no worse than temperature scaling on the "
                 "calibration set. Raise max_iter, or shrinkage"
             )
-        elif self.shrinkage_ == 0 and self._separates(samples):
+        elif hit.min() > 0.99 and is_one_hot(target):
             problem = (
                 f"The labels are separable, and the best map of {name} is infinitely steep: {end}"
             )
-        elif self.shrinkage_ == 0 and samples.target.sum(axis=0).min() == 0:
+        elif target.sum(axis=0).min() == 0:
             problem = f"Some classes have no label, and {name} sends their bias to -infinity: {end}"
         else:
             return
         message = f"{problem}. shrinkage='auto' avoids it."
         warnings.warn(message, ConvergenceWarning, stacklevel=outside_level())
-
-    def _separates(self, samples):
-        """Whether the map gives every label a probability of more than .99."""
-        hit = np.sum(samples.target * self._apply_map(samples.forecast), axis=1)
-        return hit.min() > 0.99 and is_one_hot(samples.target)
 
     def _apply_map(self, logits):
         return softmax(self._map_logits(logits), axis=1)
@@ -629,39 +623,31 @@ class _ShrinkageSearch:
     def choose(self, shrinkage, link, start, rows):
         """Strength, as given, or the strongest within one standard error of the best; and a start.
 
-        `start` are the parameters of temperature scaling.
+        `start` are the parameters of temperature scaling. The fit of a fold starts from that of the
+        next stronger shrinkage. Folds run in parallel under `joblib.parallel_config`.
         """
-        if not _is_auto(shrinkage):
+        if shrinkage != "auto":
             return float(shrinkage), start
         if len(rows.target) < _FEWEST:
             return np.inf, start
+        folds = check_folds(5, rows.target, random_state=0)
+        fits = Parallel()(delayed(self.tempered)(rows.take(train)) for train, _ in folds)
+        links, starts = [link for link, *_ in fits], [fit.theta for _, fit, _ in fits]
         losses, means = [], []
-        for held_out in self.losses_by_strength(rows):
+        for strength in STRENGTHS:
+            steps = Parallel()(
+                delayed(self.step)(link, theta, strength, rows.take(train), rows.take(test))
+                for link, theta, (train, test) in zip(links, starts, folds, strict=True)
+            )
+            held_out = np.empty(len(rows.target))
+            for k, (theta, loss) in enumerate(steps):
+                starts[k], held_out[folds[k][1]] = theta, loss
             losses.append(held_out)
             means.append(rows.weight @ held_out)
             if len(means) > 2 and min(means[-2:]) > min(means):
                 break
         number = first_within_one_standard_error(np.array(losses), rows.weight)[0]
         return STRENGTHS[number], start
-
-    def losses_by_strength(self, rows):
-        """Yield the held-out losses (n,) of each strength, in decreasing order.
-
-        Each fit starts from that of the next stronger shrinkage. Folds run in parallel under
-        `joblib.parallel_config`.
-        """
-        folds = check_folds(5, rows.target, random_state=0)
-        fits = Parallel()(delayed(self.tempered)(rows.take(train)) for train, _ in folds)
-        links, starts = [link for link, *_ in fits], [fit.theta for _, fit, _ in fits]
-        for strength in STRENGTHS:
-            steps = Parallel()(
-                delayed(self.step)(link, start, strength, rows.take(train), rows.take(test))
-                for link, start, (train, test) in zip(links, starts, folds, strict=True)
-            )
-            held_out = np.empty(len(rows.target))
-            for k, (start, loss) in enumerate(steps):
-                starts[k], held_out[folds[k][1]] = start, loss
-            yield held_out
 
     def step(self, link, start, strength, train, test):
         """Where the next fit of a fold starts, and losses on the held-out samples of the fold."""
@@ -671,11 +657,6 @@ class _ShrinkageSearch:
             loose.rounding = _LOOSE
             start = loose.fit(link, train, strength, start).theta
         return start, self.score.logit_loss(test.target, link.apply(start, test.logits))[0]
-
-
-def _is_auto(shrinkage):
-    """Whether the strength is chosen from the samples."""
-    return isinstance(shrinkage, str) and shrinkage == "auto"
 
 
 # --- Affine maps ----------------------------------------------------------------------------------
@@ -725,7 +706,7 @@ class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
             return None
         maps, share = [copy(self) for _ in samples.folds], mean_one(samples.weight)
         for k, (recalibrator, test) in enumerate(zip(maps, samples.folds, strict=True)):
-            recalibrator.shrinkage_, theta = fit.without([k], chosen=_is_auto(self.shrinkage))
+            recalibrator.shrinkage_, theta = fit.without([k], chosen=self.shrinkage == "auto")
             logits = fit.link.apply(theta, samples.forecast[test])
             loss = samples.score.logit_loss(samples.target[test], logits)[0]
             if not (fit.is_usual(k) and fit.follows(theta, k, share[test] @ loss)):
@@ -760,7 +741,7 @@ class _AffineSearch(_ShrinkageSearch):
     def choose(self, shrinkage, link, start, rows):
         """As of the base class; by the evidence where Newton's method is in use."""
         size = len(rows.target)
-        if not _is_auto(shrinkage) or size < _FEWEST or not self.newton(rows.target.shape[1]):
+        if shrinkage != "auto" or size < _FEWEST or not self.newton(rows.target.shape[1]):
             return super().choose(shrinkage, link, start, rows)
         share = effective_size(rows.weight) / size
         return fit_by_evidence(link, _sums_of(link, rows), start, size=size, share=share)[:2]
@@ -780,7 +761,7 @@ class _AffineSearch(_ShrinkageSearch):
             for part in ([*folds, outside] if len(outside) else folds)
         ]
         link, fit, _ = self.tempered(rows)
-        strength = None if _is_auto(shrinkage) else float(shrinkage)
+        strength = None if shrinkage == "auto" else float(shrinkage)
         return affine_fit(link, parts, fit.theta, strength)
 
 

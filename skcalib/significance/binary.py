@@ -335,7 +335,7 @@ def cumulative_test(
     0.00019
     0.00036
     """
-    law = look_up(statistic, STATISTICS, "statistic")
+    look_up(statistic, STATISTICS, "statistic")
     problem = check_binary(
         "cumulative_test",
         y_true,
@@ -345,7 +345,7 @@ def cumulative_test(
         pos_label=pos_label,
         groups=groups,
     )
-    return run_test(law(problem), problem, n_resamples, random_state, n_jobs)
+    return run_test(Cumulative(problem, statistic), problem, n_resamples, random_state, n_jobs)
 
 
 @checks_parameters
@@ -489,6 +489,7 @@ class BinaryTest:
     """
 
     robust = False
+    sign = 0  # of extreme statistics; 0 if both are
     cost = 1  # time of a statistic, in sums over the labels
     options: tuple = ()  # arguments of the constructor besides the problem
     drawn = "labels drawn from the forecasts"
@@ -504,8 +505,8 @@ class BinaryTest:
         return label_draws(problem, n_resamples, rng)
 
     def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
-        """How extreme statistics are, for the p-value of drawn labels."""
-        return np.abs(statistic)
+        """How extreme statistics are: absolute values, or with the sign of the side."""
+        return np.multiply(self.sign, statistic) if self.sign else np.abs(statistic)
 
     def detail(self, statistic: float) -> str:
         """What the method says besides the law."""
@@ -537,15 +538,12 @@ class Spiegelhalter(BinaryTest):
         """Weighted mean of the terms."""
         return (y - self.p) @ self.tilt / self.weight.sum()
 
-    def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
-        """The absolute value, or the statistic with the sign of the side."""
-        return np.multiply(self.sign, statistic) if self.sign else np.abs(statistic)
-
     def pvalue(self, statistic: float) -> float:
         """Tail of the normal distribution, or of Student's for clusters."""
         z, tails = self.extreme(statistic), 1 if self.sign else 2
-        clustered = np.isfinite(self.units)
-        return tails * (student.sf(z, max(self.units - 1, 1.0)) if clustered else ndtr(-z))
+        if np.isfinite(self.units):
+            return tails * student.sf(z, max(self.units - 1, 1.0))
+        return tails * ndtr(-z)
 
 
 SIDES = {"two-sided": 0, "greater": 1, "less": -1}
@@ -618,7 +616,9 @@ class HosmerLemeshow(BinaryTest):
 class Cumulative(BinaryTest):
     """Largest excursion of the cumulative differences, in standard deviations of their end."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, statistic: str) -> None:
+        self.name, self.size, self.law = STATISTICS[statistic]
+        self.options = (statistic,)
         p = self.p = problem.forecast[:, 1]
         self.weight = problem.weight
         self.order = np.argsort(p, kind="stable")
@@ -626,45 +626,31 @@ class Cumulative(BinaryTest):
         self.ends = np.append(level_starts(ranked)[1:], len(ranked)) - 1
         self.deviation = np.sqrt(np.sum(problem.squares * p * (1 - p)))
 
-    def _size(self, curve):
-        raise NotImplementedError
-
-    def _curve(self, y):
+    def excursion(self, y: np.ndarray) -> np.ndarray:
+        """Largest excursion of the sums of weighted differences."""
         steps = (self.weight * (y - self.p))[..., self.order]
-        return np.cumsum(steps, axis=-1)[..., self.ends]
+        return self.size(np.cumsum(steps, axis=-1)[..., self.ends])
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
-        return ratio(self._size(self._curve(y)), self.deviation)
+        return ratio(self.excursion(y), self.deviation)
 
     def estimate(self, y: np.ndarray) -> float:
         """Largest excursion of the mean cumulative difference."""
-        return self._size(self._curve(y)) / self.weight.sum()
-
-
-class KolmogorovSmirnov(Cumulative):
-    """Largest absolute value of the cumulative differences."""
-
-    name = "Kolmogorov-Smirnov"
-
-    def _size(self, curve):
-        return np.abs(curve).max(axis=-1)
+        return self.excursion(y) / self.weight.sum()
 
     def pvalue(self, statistic: float) -> float:
-        """P-value of the largest absolute value of Brownian motion."""
-        return brownian_maximum_sf(statistic)
+        """P-value of the largest excursion of Brownian motion."""
+        return self.law(statistic)
 
 
-class Kuiper(Cumulative):
-    """Range of the cumulative differences."""
+def largest_absolute(curve: np.ndarray) -> np.ndarray:
+    """Largest absolute value of each curve (..., m)."""
+    return np.abs(curve).max(axis=-1)
 
-    name = "Kuiper"
 
-    def _size(self, curve):  # the curve starts at 0
-        return np.maximum(curve.max(axis=-1), 0) - np.minimum(curve.min(axis=-1), 0)
-
-    def pvalue(self, statistic: float) -> float:
-        """P-value of the range of Brownian motion."""
-        return brownian_range_sf(statistic)
+def range_from_zero(curve: np.ndarray) -> np.ndarray:
+    """Range of each curve (..., m), which starts at 0."""
+    return np.maximum(curve.max(axis=-1), 0) - np.minimum(curve.min(axis=-1), 0)
 
 
 def brownian_maximum_sf(x: float) -> float:
@@ -683,7 +669,11 @@ def brownian_range_sf(x: float) -> float:
     return float(min(1.0, 8 * np.sum((-1.0) ** (k - 1) * k * ndtr(-k * x))))
 
 
-STATISTICS = {"ks": KolmogorovSmirnov, "kuiper": Kuiper}
+#: Statistics of cumulative differences: name, size of a curve, and its law under calibration.
+STATISTICS = {
+    "ks": ("Kolmogorov-Smirnov", largest_absolute, brownian_maximum_sf),
+    "kuiper": ("Kuiper", range_from_zero, brownian_range_sf),
+}
 
 
 def ratio(deviation: np.ndarray, spread: np.ndarray | float) -> np.ndarray:
@@ -811,9 +801,8 @@ class JointRatio(BinaryTest):
         self.log_odds = np.log(forecast[:, 1]) - np.log(forecast[:, 0])
         self.weight = problem.weight[uncertain] / unit
         self.squares = problem.squares[uncertain] / unit**2
-        self.cluster, self.units = None, np.inf
-        if problem.cluster is not None:
-            self.cluster = problem.cluster[uncertain]
+        self.cluster = None if problem.cluster is None else problem.cluster[uncertain]
+        self.units = np.inf
         information = self._information(self.log_odds)
         self.design = self._design(merge_ties(p[uncertain]), information[0])
         residual = problem.target[uncertain, 1] - p[uncertain]
@@ -865,8 +854,7 @@ class JointRatio(BinaryTest):
         """Negative log likelihood of the recalibrated forecast of uncertain labels (m,)."""
         events = self.weight * y
         loss = self.weight @ np.logaddexp(0, self.log_odds) - events @ self.log_odds
-        (gain,) = _likelihood_gains(self.design, self.log_odds, self.weight, events[None])
-        return float(loss - gain)
+        return float(loss - self._gains(events[None])[0])
 
     def estimate(self, y: np.ndarray) -> float:
         """Unreliability index."""
@@ -894,8 +882,7 @@ class SlopeRatio(JointRatio):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        y = problem.target[self.uncertain, 1]
-        why = None
+        y, why = problem.target[self.uncertain, 1], None
         if len(y) == 0 or np.average(y, weights=self.weight) in (0, 1):  # also by rounding
             why = "all labels of forecasts other than 0 and 1 are of one class"
         else:
@@ -911,10 +898,8 @@ class SlopeRatio(JointRatio):
             )
         self.law = self._law(design[:, 1:], information, y - expit(shifted))
         # Given their number, the events have the same law for every intercept.
-        size = np.ones(len(self.p))
-        if problem.square is not None:
-            size = problem.weight**2 / problem.square
-        size = size[self.uncertain]
+        square = 1.0 if problem.square is None else problem.weight**2 / problem.square
+        size = np.broadcast_to(square, len(self.p))[self.uncertain]
         event = self.p.copy()
         event[self.uncertain] = expit(self._shifted(size, y))
         self.null = replace(problem, forecast=np.column_stack([1 - event, event]))

@@ -214,27 +214,32 @@ def compare_calibration(
     >>> comparison.high < 0, comparison.pvalue < 0.001
     (True, True)
     """
+    samples: dict[str, Any] = {
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
     if isinstance(y_true, ForecastSummary) or isinstance(first, ForecastSummary):
-        _check_sketches(
-            y_true,
-            first,
-            second=second,
-            kernel=kernel,
-            block_size=block_size,
-            sample_weight=sample_weight,
-            labels=labels,
-            pos_label=pos_label,
-            groups=groups,
-            notion=None if notion == "canonical" else notion,
-        )
+        for sketch in (y_true, first):
+            if not isinstance(sketch, ForecastSummary):
+                raise ValueError(
+                    "Two sketches, or labels and the probabilities of two models, can be compared: "
+                    f"got one sketch and a {type(sketch).__name__}."
+                )
+        arguments = {"second": second, "kernel": kernel, "block_size": block_size, **samples}
+        arguments |= {"groups": groups, "notion": None if notion == "canonical" else notion}
+        names = [name for name, value in arguments.items() if value is not None]
+        if names:
+            raise ValueError(
+                f"Sketches of two windows are compared without {', '.join(names)}: leave it out, "
+                "or pass labels and the probabilities of two models."
+            )
         return compare_windows(y_true, first, confidence_level=confidence_level)
     if second is None:
         raise ValueError(
             "second is missing: pass labels and the probabilities of two models, or two sketches."
         )
     check_indices(first=first, second=second)
-    samples: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    samples |= {"pos_label": pos_label}
     problems = [
         check_problem(y_true, first, groups=groups, name="first", **samples),
         check_problem(y_true, second, name="second", **samples),
@@ -256,22 +261,6 @@ def compare_calibration(
     )
 
 
-def _check_sketches(*windows, **arguments):
-    """Raise unless both windows are sketches and all other arguments are None."""
-    for sketch in windows:
-        if not isinstance(sketch, ForecastSummary):
-            raise ValueError(
-                "Two sketches, or labels and the probabilities of two models, can be compared: "
-                f"got one sketch and a {type(sketch).__name__}."
-            )
-    names = [name for name, value in arguments.items() if value is not None]
-    if names:
-        raise ValueError(
-            f"Sketches of two windows are compared without {', '.join(names)}: leave it out, or "
-            "pass labels and the probabilities of two models."
-        )
-
-
 def compare_problems(
     first: Problem,
     second: Problem,
@@ -286,10 +275,8 @@ def compare_problems(
     problems, n_rows = (first, second), len(first.weight)
     unit, n_samples = "samples", n_rows
     if first.cluster is not None:
-        unit, n_samples = (
-            "clusters",
-            min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS),
-        )
+        unit = "clusters"
+        n_samples = min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS)
     block_size = int(np.sqrt(n_samples)) if block_size is None else block_size
     check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size
@@ -370,6 +357,8 @@ QUANTITIES = {
 FEWEST_LABELS = 15
 TOO_FEW = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
 INFINITE = "Infinite: a class that occurred has the forecast 0."
+MEANS = ("observed_minus_expected", "brier", "log_loss")
+MISSING = MeanInterval(np.nan, np.nan, np.nan, np.nan)
 LINES = ("in_the_large", "intercept", "slope")
 #: Calibration errors of one event that have an interval.
 METRICS = tuple(name for name, quantity in by("name").items() if quantity.binary)
@@ -606,50 +595,40 @@ def compare_windows(
         pos_label=pos_label,
         groups=groups,
     )
-    return _compare_problems(windows, problems, metric, confidence_level)
-
-
-def _compare_problems(windows, problems, metric, level):
-    """`compare_windows` of two binary problems."""
-    problems = _independent(problems, windows)
-    means = [_mean_intervals(problem, level) for problem in problems]
+    clusters = [window.cluster for window in problems if window.cluster is not None]
+    if clusters:
+        both = np.intersect1d(clusters[0], clusters[1])
+        if len(both):
+            raise ValueError(
+                f"{len(both)} clusters have samples in both windows, {windows[0]} and "
+                f"{windows[1]}, which are then not independent: leave out their samples in one "
+                "window, or use calibration_curve_equality_test, which allows for that."
+            )
+        problems = [
+            replace(window, cluster=number_clusters(cluster))
+            for window, cluster in zip(problems, clusters, strict=True)
+        ]
+    look_up(metric, METRICS, "metric")
     whole = min(map(_rarer_labels, problems)) >= FEWEST_LABELS
-    lines: list[dict[str, MeanInterval]] = [{}, {}]
-    reason = TOO_FEW
-    try:
-        lines = [_line_intervals(problem, level, whole) for problem in problems]
-    except ValueError as error:
-        reason = str(error)
-    errors = [
-        {"calibration_error": _error_interval(problem, metric, level)} for problem in problems
-    ]
-    first, second = (means[k] | lines[k] | errors[k] for k in (0, 1))
+    (first, reason), (second, reason_of_second) = (
+        _window_intervals(window, metric, confidence_level, whole) for window in problems
+    )
     differences: dict[str, Any] = {}
     notes: dict[str, str] = {}
-    for name in (*means[0], *LINES, "calibration_error"):
+    for name in (*MEANS, *LINES, "calibration_error"):
         differences[name] = None
-        if name in first and name in second:
+        before, after = first.get(name, MISSING), second.get(name, MISSING)
+        if np.isfinite([before.estimate, after.estimate]).all():
             floor = 0.0 if name == "calibration_error" else -np.inf
-            differences[name] = _difference(first[name], second[name], level, floor)
-        if differences[name] is None:
-            notes[name] = reason if name in LINES else INFINITE
+            difference = difference_interval(before, after, floor=floor)
+            pvalue = interval_pvalue(difference, confidence_level)
+            differences[name] = WindowDifference(before, after, difference, pvalue)
+        else:
+            notes[name] = (reason or reason_of_second or TOO_FEW) if name in LINES else INFINITE
     n_samples = problems[0].n_samples, problems[1].n_samples
-    return WindowComparison(windows, n_samples, metric, level, **differences, notes=notes)
-
-
-def _independent(problems, windows):
-    """The problems with the numbers of their own clusters; raises for a cluster in both."""
-    clusters = [problem.cluster for problem in problems]
-    if clusters[0] is None and clusters[1] is None:
-        return problems
-    both = np.intersect1d(*clusters)
-    if len(both):
-        raise ValueError(
-            f"{len(both)} clusters have samples in both windows, {windows[0]} and {windows[1]}, "
-            "which are then not independent: leave out their samples in one window, or use "
-            "calibration_curve_equality_test, which allows for that."
-        )
-    return [replace(problem, cluster=number_clusters(problem.cluster)) for problem in problems]
+    return WindowComparison(
+        windows, n_samples, metric, confidence_level, **differences, notes=notes
+    )
 
 
 def _rarer_labels(problem):
@@ -658,14 +637,16 @@ def _rarer_labels(problem):
     return float(effective_size(problem.weight, problem.square) * min(rate, 1 - rate))
 
 
-def _is_few(problem):
-    return has_few_labels(problem.forecast, problem.target, problem.weight, problem.square)
-
-
-def _mean_intervals(problem, level):
-    """Intervals of the quantities that are means over samples."""
-    rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
-    intervals = {"observed_minus_expected": _residual_intervals(problem, level)[0]}
+def _window_intervals(problem, metric, level, whole):
+    """Intervals of the quantities of a window, and the reason why those of the line are missing."""
+    p, y, weight = problem.forecast[:, 1], problem.target[:, 1], problem.weight
+    rows = {"square": problem.square, "cluster": problem.cluster}
+    interval, shift = mean_interval(y - p, weight, level, **rows), None
+    if has_few_labels(problem.forecast, problem.target, weight, problem.square):
+        interval, shift = few_label_limits(
+            p, y, y - p, np.ones(len(p)), weight, level, interval.estimate, **rows
+        )
+    intervals = {"observed_minus_expected": interval}
     for name, score in (("brier", Brier()), ("log_loss", LogLoss())):
         intervals[name] = mean_loss_interval(
             partial(score.loss, forecast=problem.forecast),
@@ -673,40 +654,41 @@ def _mean_intervals(problem, level):
             problem.target,
             level,
             estimate=problem.mean_loss(score),
+            weight=weight,
             **rows,
         )
-    return intervals
-
-
-def _residual_intervals(problem, level):
-    """Intervals of observed minus expected events, and of the shift of the log odds."""
-    residual = problem.target[:, 1] - problem.forecast[:, 1]
-    rows = {"square": problem.square, "cluster": problem.cluster}
-    plain = mean_interval(residual, problem.weight, level, **rows)
-    if not _is_few(problem):
-        return plain, None
-    return few_label_limits(
-        problem.forecast[:, 1],
-        problem.target[:, 1],
-        residual,
-        np.ones(len(residual)),
-        problem.weight,
-        level,
-        plain.estimate,
-        **rows,
+    # Functions of one event take the problem, or a summary, in place of labels.
+    source, forecast = problem, problem.forecast
+    if problem.count is not None:
+        source, forecast = ProblemSummary(problem), None
+    error = calibration_error_interval(
+        source, forecast, metric=metric, confidence_level=level, notion="canonical"
     )
+    intervals["calibration_error"] = MeanInterval(
+        error.estimate, error.low, error.high, error.standard_error
+    )
+    try:
+        return intervals | _line_intervals(problem, source, level, whole, shift), ""
+    except ValueError as error:
+        return intervals, str(error)
 
 
-def _line_intervals(problem, level, whole):
-    """Intervals of the logistic recalibration; of the intercept alone unless `whole`."""
+def _line_intervals(problem, source, level, whole, shift):
+    """Intervals of the logistic recalibration; of the intercept alone unless `whole`.
+
+    With few labels, they are at least those of Student's quantile and of the shift of the log odds.
+    """
     uncertain, x = uncertain_logits(problem)
     y = uncertain.target[:, 1]
     if whole:
-        fitted = calibration_intercept_slope(_source(problem), confidence_level=level)
-        intervals = {name: getattr(fitted, name) for name in LINES}
-        if _is_few(problem):
-            freedom = _rarer_labels(problem) - 2
-            intervals = {name: _widened(intervals[name], level, freedom) for name in LINES}
+        line = calibration_intercept_slope(source, confidence_level=level)
+        intervals = {name: getattr(line, name) for name in LINES}
+        if shift is not None:
+            quantile = float(student.ppf(0.5 + level / 2, _rarer_labels(problem) - 2))
+            for name, interval in intervals.items():
+                middle, reach = interval.estimate, quantile * interval.standard_error
+                low, high = min(interval.low, middle - reach), max(interval.high, middle + reach)
+                intervals[name] = replace(interval, low=low, high=high)
     elif y.size and y.min() < y.max():
         intercept = np.ones((len(x), 1))
         intervals = {LINES[0]: coefficient_intervals(intercept, x, uncertain, level)[0]}
@@ -715,42 +697,11 @@ def _line_intervals(problem, level, whole):
             "Calibration in the large, intercept and slope have no finite estimate: all labels of "
             "forecasts other than 0 and 1 are of one class in a window. More samples are needed."
         )
-    if _is_few(problem):
-        shift, large = _residual_intervals(problem, level)[1], intervals[LINES[0]].estimate
+    if shift is not None:
+        large = intervals[LINES[0]].estimate
         low, high = min(shift.low, large), max(shift.high, large)
         intervals[LINES[0]] = MeanInterval(large, low, high, shift.standard_error)
     return intervals
-
-
-def _widened(interval, level, freedom):
-    """The interval with at least Student's quantile of these degrees of freedom."""
-    reach = float(student.ppf(0.5 + level / 2, freedom)) * interval.standard_error
-    middle = interval.estimate
-    low, high = min(interval.low, middle - reach), max(interval.high, middle + reach)
-    return MeanInterval(middle, low, high, interval.standard_error)
-
-
-def _error_interval(problem, metric, level):
-    """Interval of a calibration error of a binary problem."""
-    look_up(metric, METRICS, "metric")
-    source = _source(problem)
-    forecast = None if isinstance(source, ForecastSummary) else problem.forecast
-    error = calibration_error_interval(
-        source, forecast, metric=metric, confidence_level=level, notion="canonical"
-    )
-    return MeanInterval(error.estimate, error.low, error.high, error.standard_error)
-
-
-def _source(problem):
-    """Argument of functions of one event in place of labels: the problem, or a summary."""
-    return problem if problem.count is None else ProblemSummary(problem)
-
-
-def _difference(first, second, level, floor):
-    if not (np.isfinite(first.estimate) and np.isfinite(second.estimate)):
-        return None
-    difference = difference_interval(first, second, floor=floor)
-    return WindowDifference(first, second, difference, interval_pvalue(difference, level))
 
 
 # --- Samples of two windows -----------------------------------------------------------------------

@@ -67,7 +67,7 @@ def kernel_average(
         return dirichlet_average(points, forecast, weight, values, bandwidth, n_jobs=n_jobs)[0]
     sources, t = BetaSources(forecast, weight, values), logits(points)
     order = np.argsort(t)
-    return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
+    return sources.averages(sources.sums(bandwidth, t[order])[0], order)
 
 
 def leave_one_out(
@@ -78,7 +78,7 @@ def leave_one_out(
         rows, options = _normalised(forecast), {"leave_out": True, "n_jobs": n_jobs}
         return lambda h: dirichlet_average(rows, rows, weight, values, h, **options)[0]
     sources = BetaSources(forecast, weight, values)
-    return lambda h: sources.averages(sources.leave_one_out(h)[0], sources.order)
+    return lambda h: sources.averages(sources.sums(h)[0], sources.order)
 
 
 def log_likelihoods(
@@ -92,7 +92,7 @@ def log_likelihoods(
     log_others = np.log(weight_of_others(weight))
 
     def log_likelihood(bandwidth):
-        sums, log_scale = sources.leave_one_out(bandwidth)
+        sums, log_scale = sources.sums(bandwidth)
         return weight @ (np.log(sums[:, 0]) + log_scale - log_others)
 
     return lambda bandwidths: np.array([log_likelihood(h) for h in bandwidths])
@@ -145,13 +145,15 @@ def dirichlet_average(
     scaled = np.asarray(forecast, dtype=np.float64) / bandwidth
     constant = gammaln(scaled.shape[1] + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
     constant = constant + np.log(np.asarray(weight, dtype=np.float64))
-    segment, factors = np.zeros(n_samples, dtype=np.intp), None
-    if not by_segment:
-        factors = np.column_stack([values, np.ones(n_samples)])  # the ones sum the weights
-    elif n_values > 0:
+    if by_segment and n_values > 0:
         segment = values.argmax(axis=1)
-    n_segments = max(1, n_values) if by_segment else 1
-    sources = Sources.sorted(scaled, constant, segment, n_segments, factors)
+        order = np.argsort(segment, kind="stable")
+        edges = np.searchsorted(segment[order], np.arange(n_values + 1))
+    else:
+        order, edges = np.arange(n_samples), np.array([0, n_samples])
+    # The ones sum the weights.
+    factors = None if by_segment else np.column_stack([values, np.ones(n_samples)])
+    sources = Sources(order, scaled[order], constant[order], edges, factors)
     total, peak = _sums(np.asarray(points, dtype=np.float64), sources, leave_out, n_jobs)
     mass = total.sum(axis=1) if by_segment else total[:, -1]
     averages = total[:, :n_values] / mass[:, None]
@@ -171,13 +173,12 @@ def dirichlet_log_likelihoods(
 
     :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`.
     """
-    weight, log_mass = np.asarray(weight, dtype=np.float64), np.empty((0, len(forecast)))
-    values = np.empty((len(forecast), 0))
-    for bandwidth in bandwidths:
-        _, mass = dirichlet_average(
-            forecast, forecast, weight, values, bandwidth, leave_out=True, n_jobs=n_jobs
-        )
-        log_mass = np.vstack([log_mass, mass])
+    weight, values = np.asarray(weight, dtype=np.float64), np.empty((len(forecast), 0))
+    log_mass = [
+        dirichlet_average(forecast, forecast, weight, values, h, leave_out=True, n_jobs=n_jobs)[1]
+        for h in bandwidths
+    ]
+    log_mass = np.reshape(log_mass, (len(bandwidths), len(forecast)))
     return (log_mass - np.log(weight_of_others(weight))) @ weight
 
 
@@ -240,21 +241,6 @@ class Sources:
     constants: np.ndarray
     edges: np.ndarray
     values: np.ndarray | None = None
-
-    @classmethod
-    def sorted(
-        cls,
-        columns: np.ndarray,
-        constants: np.ndarray,
-        segment: np.ndarray,
-        n_segments: int,
-        values: np.ndarray | None = None,
-    ) -> Sources:
-        """The sources sorted by the number of their segment."""
-        order = np.argsort(segment, kind="stable")
-        edges = np.searchsorted(segment[order], np.arange(n_segments + 1))
-        values = None if values is None else values[order]
-        return cls(order, columns[order], constants[order], edges, values)
 
     @property
     def n_sums(self) -> int:
@@ -560,15 +546,25 @@ class BetaSources:
             averages[:, k][order] = np.clip(average, *self.ranges[k], out=average)
         return averages
 
-    def leave_one_out(self, bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of mass times rho over all other samples, sorted, and the log of their unit."""
-        plan = make_plan(float(bandwidth))
-        sums, log_scale, floor = self._sums(plan, self.t)
-        sums -= self.mass
-        np.maximum(floor, _OWN * self.mass[:, 0], out=floor)
+    def sums(self, bandwidth: float, t: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of mass times rho at sorted logits, and the log of their unit.
+
+        Without logits they are at the sources, sorted, each without its own sample.
+        """
+        plan, leave_out = make_plan(float(bandwidth)), t is None
+        t, mass = (self.t, self.mass[:, 0]) if t is None else (t, self.mass[:, 0].min())
+        sums, log_scale, floor = self._sums(plan, t)
+        if leave_out:
+            sums -= self.mass
         unit = log_scale.copy()
-        sums, log_scale = self._with_isolated(plan, self.t, sums, log_scale, floor, leave_out=True)
-        if self.shares:
+        isolated = np.flatnonzero(~(sums[:, 0] > np.maximum(floor, _OWN * mass)))
+        if len(isolated):
+            if leave_out:
+                sums[isolated], log_peak = self._exact(t[isolated], plan.total, isolated)
+            else:
+                sums[isolated], log_peak = self._between(t[isolated], plan)
+            log_scale[isolated] += log_peak
+        if leave_out and self.shares:
             self._own_shares(plan, sums, log_scale - unit)
         return sums, log_scale
 
@@ -593,13 +589,6 @@ class BetaSources:
         part.t, part.mass = self.t[rows], self.mass[rows][:, columns]
         return part
 
-    def sums_at(self, t: np.ndarray, bandwidth: float) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of mass times rho at sorted logits, and the log of their unit."""
-        plan = make_plan(float(bandwidth))
-        sums, log_scale, floor = self._sums(plan, t)
-        np.maximum(floor, _OWN * self.mass[:, 0].min(), out=floor)
-        return self._with_isolated(plan, t, sums, log_scale, floor, leave_out=False)
-
     def _sums(self, plan, t):
         """Sums by panels, the log of their unit, and the threshold of isolation by reach."""
         skipped = int(self.shares)  # the mass is the sum of the shares
@@ -622,16 +611,6 @@ class BetaSources:
         if self.shares:
             values[:, 0] = sum(values[:, 1:-1].T, np.zeros(len(t)))
         return values[:, :-1], values[:, -1], floor
-
-    def _with_isolated(self, plan, t, sums, log_scale, floor, *, leave_out):
-        isolated = np.flatnonzero(~(sums[:, 0] > floor))
-        if len(isolated):
-            if leave_out:
-                sums[isolated], log_peak = self._exact(t[isolated], plan.total, isolated)
-            else:
-                sums[isolated], log_peak = self._between(t[isolated], plan)
-            log_scale[isolated] += log_peak
-        return sums, log_scale
 
     def _between(self, t, plan):
         """`_exact` at sorted new points, by interpolation where a gap of the sources holds many."""

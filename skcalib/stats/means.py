@@ -365,8 +365,7 @@ def observed_expected_ratio(
     the ratio is not a floating-point number.
     """
     check_confidence_level(confidence_level)
-    label, forecast = np.asarray(label, dtype=np.float64), np.asarray(forecast, dtype=np.float64)
-    observed, size = _rate(label, weight, square)
+    forecast = np.asarray(forecast, dtype=np.float64)
     expected = float(weighted_mean(forecast, weight))
     with np.errstate(over="ignore", divide="ignore"):
         largest = np.float64(1) / expected
@@ -375,13 +374,7 @@ def observed_expected_ratio(
             f"The mean forecast is {expected:.3g}, so the ratio of observed to expected events "
             "does not exist: check that y_proba is the probability of the event."
         )
-    if cluster is not None:
-        residual = label - forecast * (observed / expected)
-        size = clustered_size(observed, residual, weight, cluster, confidence_level)
-    low, high = clopper_pearson(observed, size, confidence_level)
-    return interval_of_limits(
-        observed / expected, low / expected, high / expected, confidence_level
-    )
+    return _exact_interval(label, forecast, expected, weight, confidence_level, square, cluster)
 
 
 def rate_interval(
@@ -403,12 +396,20 @@ def rate_interval(
     interval over that of a standard normal one.
     """
     check_confidence_level(confidence_level)
-    observed, size = _rate(label, weight, square)
+    return _exact_interval(label, 1.0, 1.0, weight, confidence_level, square, cluster)
+
+
+def _exact_interval(label, forecast, expected, weight, confidence_level, square, cluster):
+    """Exact interval of the mean label, over the mean `expected` of forecasts."""
+    label = np.asarray(label, dtype=np.float64)
+    size = len(label) if weight is None else effective_size(np.asarray(weight), square)
+    observed = float(np.clip(weighted_mean(label, weight), 0.0, 1.0))
     if cluster is not None:
-        residual = np.asarray(label, dtype=np.float64) - observed
+        residual = label - forecast * (observed / expected)
         size = clustered_size(observed, residual, weight, cluster, confidence_level)
+    low, high = clopper_pearson(observed, size, confidence_level)
     return interval_of_limits(
-        observed, *clopper_pearson(observed, size, confidence_level), confidence_level
+        observed / expected, low / expected, high / expected, confidence_level
     )
 
 
@@ -506,13 +507,6 @@ def _newcombe(area, n_events, n_others, confidence_level):
 
 def _normal_quantile(confidence_level):
     return float(ndtri(0.5 + confidence_level / 2))
-
-
-def _rate(label, weight, square):
-    """Mean label and its effective size."""
-    label = np.asarray(label, dtype=np.float64)
-    size = len(label) if weight is None else effective_size(np.asarray(weight), square)
-    return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
 
 
 def clustered_size(

@@ -113,10 +113,12 @@ class SmootherWorld:
         self.distinct = rng.dirichlet(even, n_samples)
 
     def fit(self, target=None, weight=None):
+        """A fitted clone."""
         target = self.labels if target is None else target
         return clone(self.smoother).fit(self.forecast, target, weight)
 
     def fit_laws(self):
+        """Fits, inputs and smoothed labels."""
         smoother, new = self.smoother, self.new
         with law(
             smoother,
@@ -160,6 +162,7 @@ class SmootherWorld:
                 need_probabilities(rows, "rows of predict(new)")
 
     def held_out_law(self):
+        """Labels and their own rows."""
         smoother = self.smoother
         with law(smoother, "Held out: the label of a sample has no influence on its own row."):
             if isinstance(smoother, OutOfFoldSmoother):
@@ -181,6 +184,7 @@ class SmootherWorld:
             need(moved > 1e-9, "no label has any influence on any row")
 
     def prediction_laws(self):
+        """Weights and new forecasts."""
         new = self.new
         with law(
             self.smoother,
@@ -195,10 +199,15 @@ class SmootherWorld:
             for name, weights in pairs.items():
                 first, second = (self.fit(weight=weight) for weight in weights)
                 for method in ("smooth", "smooth_held_out"):
-                    rows = (getattr(first, method)(), getattr(second, method)())
-                    need_close(*rows, f"{method}() with {name}", tolerance=1e-4)
-                rows = (first.predict(new), second.predict(new))
-                need_close(*rows, f"predict with {name}", tolerance=1e-4)
+                    need_close(
+                        getattr(first, method)(),
+                        getattr(second, method)(),
+                        f"{method}() with {name}",
+                        tolerance=1e-4,
+                    )
+                need_close(
+                    first.predict(new), second.predict(new), f"predict with {name}", tolerance=1e-4
+                )
         with law(self.smoother, "A row of predict depends on that forecast only."):
             fitted = self.fit()
             rows, turned = fitted.predict(new), fitted.predict(new[::-1].copy())
@@ -206,6 +215,7 @@ class SmootherWorld:
             need_close(fitted.predict(new[3:4]), rows[3:4], "a single row", tolerance=TOLERANCE)
 
     def operator_laws(self):
+        """Smoothing of any values."""
         fitted, weighted = self.fit(), self.fit(weight=self.weight)
         u, v = self.values[:, :1], self.values[:, 1:2]
         with law(self.smoother, "Columns are smoothed one by one, and the shape is kept."):
@@ -214,8 +224,12 @@ class SmootherWorld:
             for name, part in (("(n,)", u[:, 0]), ("(n, 1)", u)):
                 smoothed = fitted.smooth(part)
                 need(smoothed.shape == part.shape, f"values {name} give {smoothed.shape}")
-                gap = (smoothed.ravel(), whole[:, 0])
-                need_close(*gap, f"values {name} against their column", tolerance=TOLERANCE)
+                need_close(
+                    smoothed.ravel(),
+                    whole[:, 0],
+                    f"values {name} against their column",
+                    tolerance=TOLERANCE,
+                )
         with law(
             self.smoother,
             "Smoothing is linear, keeps constants, and stays between lowest and highest.",
@@ -244,15 +258,18 @@ class SmootherWorld:
                 need_close(after[i], before[i], place, tolerance=1e-9)
 
     def reordering_laws(self):
+        """Order of the samples, and projections."""
         smoother, weight, new = self.smoother, self.weight, self.new
         with law(smoother, "Reordering the samples reorders the result."):
             if not any(name.endswith("random_state") for name in smoother.get_params(deep=True)):
-                arrays = self.distinct, self.labels, weight
-                fitted = clone(smoother).fit(*arrays)
-                turned = clone(smoother).fit(*(a[::-1].copy() for a in arrays))
+                fitted, turned = (
+                    clone(smoother).fit(self.distinct[rows], self.labels[rows], weight[rows])
+                    for rows in (slice(None), np.arange(len(weight))[::-1])
+                )
                 need_close(turned.smooth(), fitted.smooth()[::-1], "smooth()", tolerance=TOLERANCE)
-                rows = (turned.predict(new), fitted.predict(new))
-                need_close(*rows, "predict(new)", tolerance=TOLERANCE)
+                need_close(
+                    turned.predict(new), fitted.predict(new), "predict(new)", tolerance=TOLERANCE
+                )
         with law(
             smoother,
             "A projection is idempotent and symmetric in the weighted mean, which it keeps.",
@@ -261,9 +278,9 @@ class SmootherWorld:
                 fitted, values = self.fit(weight=weight), self.values
                 once = fitted.smooth(values)
                 need_close(fitted.smooth(once), once, "smoothing twice", tolerance=1e-9)
-                means = (weight @ once / weight.sum(), weight @ values / weight.sum())
-                need_close(*means, "weighted mean", tolerance=1e-9)
-                cross = once.T @ (weight[:, None] * values) / weight.sum()
+                share = weight / weight.sum()
+                need_close(share @ once, share @ values, "weighted mean", tolerance=1e-9)
+                cross = once.T @ (share[:, None] * values)
                 need_close(
                     cross, cross.T, "mean of u smooth(v) against smooth(u) v", tolerance=1e-9
                 )
@@ -333,9 +350,11 @@ class RecalibratorWorld:
         self.new[:n_classes] = np.eye(n_classes)
 
     def fit(self):
+        """A fitted clone."""
         return clone(self.recalibrator).fit(self.P, self.y)
 
     def fit_laws(self):
+        """Fits, clones and copies."""
         P, y, new, recalibrator = self.P, self.y, self.new, self.recalibrator
         with law(
             recalibrator, "Fit returns the object, and changes neither parameters nor inputs."
@@ -365,6 +384,7 @@ class RecalibratorWorld:
             need_close(proba, expected, "the map after a second fit", tolerance=1e-12)
 
     def map_laws(self):
+        """The fitted map, names of the classes, and weights."""
         P, y, new, recalibrator = self.P, self.y, self.new, self.recalibrator
         fitted = self.fit()
         with law(
@@ -402,6 +422,7 @@ class RecalibratorWorld:
             need_close(weighted, proba, "the map with zero-weight samples", tolerance=1e-10)
 
     def declaration_law(self):
+        """What a recalibrator declares."""
         with law(self.recalibrator, "The declared properties hold."):
             fitted = self.fit()
             for name in ("injective_", "preserves_argmax_", "preserves_order_"):

@@ -104,6 +104,7 @@ class ScoreWorld:
             self.labels = self.corners[rng.integers(n_classes, size=n_samples)]
 
     def entropy_laws(self):
+        """Shapes, and the entropy with its gradient."""
         score, target, forecast = self.score, self.target.copy(), self.forecast.copy()
         with law(score, "Inputs are not modified, and arrays (..., K) give arrays (...)."):
             values = {
@@ -139,6 +140,7 @@ class ScoreWorld:
             need_close(slope, rise, "slope against numerical slope", tolerance=1e-5, scale=scale)
 
     def loss_laws(self):
+        """The expected loss: affine, and proper."""
         score, target, forecast, corners = self.score, self.target, self.forecast, self.corners
         with law(score, "The loss is affine in the target, and L(q, q) = H(q)."):
             mixed = score.loss(0.3 * target + 0.7 * self.labels, forecast)
@@ -166,16 +168,17 @@ class ScoreWorld:
                     if score.strictly_proper:
                         need(rises > 0, f"{name} strictly monotone")
                     need(rises >= 0, f"{name} monotone")
-            for pair in sets:
-                truth, other = all_pairs(*pair)
-                best = score.loss(truth, truth)
-                excess = score.loss(truth, other) - best
+            for targets, forecasts in sets:
+                q, s = all_pairs(targets, forecasts)
+                best = score.loss(q, q)
+                excess = score.loss(q, s) - best
                 need(
                     excess >= -1e-12 * (1 + np.abs(best)),
                     f"L(q, s) < L(q, q) by {-excess.min():.3g}",
                 )
 
     def divergence_laws(self):
+        """The divergence and its sums over partitions."""
         score, target, rng = self.score, self.target, self.rng
         with law(
             score,
@@ -218,6 +221,7 @@ class ScoreWorld:
                 )
 
     def declaration_laws(self):
+        """Corners of the simplex, and what a score declares."""
         score, target, forecast, corners = self.score, self.target, self.forecast, self.corners
         with law(score, "Probabilities of exactly 0 and 1 give neither NaN nor a warning."):
             if corners is not None:
@@ -246,6 +250,7 @@ class ScoreWorld:
                 self.joint_convexity()
 
     def exact_corners(self):
+        """Losses, divergences and entropies of probabilities that are exactly 0 or 1."""
         edges = np.vstack([self.corners, self.labels[:2] / 2 + self.labels[-2:] / 2])
         target, forecast = all_pairs(edges, np.vstack([edges, self.forecast[:2]]))
         with warnings.catch_warnings(), np.errstate(divide="warn", invalid="warn", over="warn"):
@@ -257,6 +262,7 @@ class ScoreWorld:
         need_close(zero, np.zeros(len(edges)), "D(q, q) against zero", tolerance=1e-12)
 
     def joint_convexity(self):
+        """Divergences of means of pairs against mean divergences."""
         score, rng, targets, forecasts = self.score, self.rng, self.target, self.forecast
         if self.corners is not None:
             targets = np.vstack([targets, self.corners])
@@ -439,6 +445,7 @@ class NotionWorld:
         return list(self.notion.problems(self.forecast[rows], target[rows]))
 
     def problem_laws(self):
+        """The problems and their rows."""
         forecast, target = self.forecast.copy(), self.target.copy()
         with law(
             self.notion, "There are problems of two columns or more, and inputs are not modified."
@@ -459,6 +466,7 @@ class NotionWorld:
                 need_probabilities(aim, "rows of the target")
 
     def target_laws(self):
+        """How the images depend on targets, forecasts and rows."""
         with law(self.notion, "Labels remain labels: one-hot targets give one-hot targets."):
             for _, aim in self.images(self.labels):
                 need((aim == 0) | (aim == 1), "an entry between 0 and 1")
@@ -548,6 +556,7 @@ class LinkWorld:
         self.logits = np.log(simplex_points(rng, 40, n_classes))
 
     def start_laws(self):
+        """Preparation and start values."""
         link, logits, n_classes = self.link, self.logits.copy(), self.n_classes
         with law(link, "Prepare returns the link and does not modify the logits; copies agree."):
             need(link.prepare(logits) is link, "prepare does not return self")
@@ -584,7 +593,8 @@ class LinkWorld:
         new[2, :2] = new[2, :2].mean()  # two classes are equally likely
         new -= np.log(np.exp(new).sum(axis=1, keepdims=True))
         start = self.link.start(n_classes)
-        bounds = self.link.bounds(n_classes) or [(None, None)] * len(start)
+        bounds = self.link.bounds(n_classes)
+        bounds = [(None, None)] * len(start) if bounds is None else bounds
         ends = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
         low, high = np.array(ends).reshape(-1, 2).T
         gap = np.where(np.isfinite(high - low), 1e-3 * (high - low), 1e-3)
@@ -594,6 +604,7 @@ class LinkWorld:
             self.thetas.append(np.clip(start + move, low + gap, high - gap))
 
     def map_laws(self):
+        """The map of logits and its derivative."""
         link, new = self.link, self.new
         with law(link, "Stiffness has the shape of the parameters and is not negative."):
             stiffness, shape = np.asarray(link.stiffness(self.n_classes)), self.thetas[0].shape
@@ -618,6 +629,7 @@ class LinkWorld:
                     self.differences(theta, logits)
 
     def differences(self, theta, logits):
+        """The vector-Jacobian product against central differences."""
         cotangent = self.rng.normal(size=logits.shape)
         product = self.link.vjp(theta, logits, cotangent)
         need(np.shape(product) == theta.shape, f"shape {np.shape(product)}, not {theta.shape}")
