@@ -368,19 +368,7 @@ def covariance(contributions: csr_matrix) -> np.ndarray:
 
 
 def _with_few(request, usual, gaps, power, *, rooted=False, whole=False):
-    """Exact limits where events are few; the upper one is at least that of the other interval."""
-    limits = _few_limits(gaps, request.normal_level, power, whole)
-    if limits is None:
-        return usual
-    low, high = np.sqrt(limits) if rooted else limits
-    if np.isfinite(usual.standard_error):
-        high = max(high, usual.high)
-    error = _error_of(low, high, request.confidence_level)
-    return request.answer(low, high, error, target=usual.target, **FEW)
-
-
-def _few_limits(gaps, confidence_level, power, whole):
-    """Exact limits (low, high) of an error where events are few; None where they are not.
+    """Exact limits where events are few; the upper one is at least that of the other interval.
 
     The error is the sum of share times mass times |gap|^power, the largest |gap|, or with the power
     0 the sum of the largest cumulative differences. With `whole` the columns are the classes of one
@@ -397,12 +385,12 @@ def _few_limits(gaps, confidence_level, power, whole):
     marked = [rarest_label(s, y, **rows, cell=cell - cell.min()) for s, y, cell in problems]
     marks, numbers = zip(*marked, strict=True)
     if not is_few(numbers):
-        return None
-    level = 1 - (1 - confidence_level) / len(marks)
+        return usual
+    level = 1 - (1 - request.normal_level) / len(marks)
     distance = np.array([abs(mark.nearest(level) - mark.means[0]) for mark in marks])
     ends = []
     for mark in marks:  # moved to the limit that is farther from the mean forecast
-        rates, mean = mark.rates(confidence_level), mark.means[0]
+        rates, mean = mark.rates(request.normal_level), mark.means[0]
         ends.append(mark.moved(max(rates, key=lambda rate, mean=mean: abs(rate - mean))).T)
     gap = replace(gaps, event=ends[0] if whole else np.array([end[1] for end in ends])).gap()
     size, mass = np.abs(gap), gaps.mass()
@@ -410,13 +398,20 @@ def _few_limits(gaps, confidence_level, power, whole):
     if whole:  # the other classes share the distance of the marked one
         distance = np.append(distance, np.full(len(share) - 1, distance / (len(share) - 1)))
     if power == np.inf:
-        return float(distance.max()), float(size.max())
-    if power == 0:
+        low, high = float(distance.max()), float(size.max())
+    elif power == 0:
         turned = [np.ptp(mark.column) > 0 for mark in marks]
         curves = [np.cumsum((mass * gap)[gaps.column == j]) for j in range(len(share))]
-        high = share @ [np.abs(curve).max() for curve in curves]
-        return float(share @ np.where(turned, distance / 3, distance)), float(high)
-    return float(share @ distance**power), float((gaps.share * mass) @ size**power)
+        low = float(share @ np.where(turned, distance / 3, distance))
+        high = float(share @ [np.abs(curve).max() for curve in curves])
+    else:
+        low, high = float(share @ distance**power), float((gaps.share * mass) @ size**power)
+    if rooted:
+        low, high = np.sqrt(low), np.sqrt(high)
+    if np.isfinite(usual.standard_error):
+        high = max(high, usual.high)
+    error = _error_of(low, high, request.confidence_level)
+    return request.answer(low, high, error, target=usual.target, **FEW)
 
 
 # --- Binned errors --------------------------------------------------------------------------------
@@ -427,8 +422,20 @@ def binned(request: IntervalRequest) -> ErrorInterval:
     options = dict(request.options)
     options["notion"] = resolve_reduced(options["notion"], options["reduce"])
     p = resolve_norm(options["norm"])
-    if p not in (1, 2, np.inf):
-        return _between_norms(request, p)
+    if p not in (1, 2, np.inf):  # a norm grows with its power
+        lower, upper = (
+            binned(replace(request, options=dict(request.options, norm=norm)))
+            for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
+        )
+        return request.answer(
+            lower.low,
+            upper.high,
+            _error_of(lower.low, upper.high, request.confidence_level),
+            method="limits of norms",
+            target=BINNED.format(f"distance in the norm of power {p:g}"),
+            conservative=True,
+            reason=BETWEEN,
+        )
     gaps = Gaps.of_scores(options)
     ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
     rooted = p == 2 and not options["squared"]
@@ -441,23 +448,6 @@ def binned(request: IntervalRequest) -> ErrorInterval:
         norm = squared_gaps(gaps, request.n_resamples, request.rng)
         usual = _inverted(request, norm, target, ceiling, rooted=rooted)
     return _with_few(request, usual, gaps, p, rooted=rooted)
-
-
-def _between_norms(request, p):
-    """Limits of a norm from the nearest ones that have intervals: it grows with its power."""
-    lower, upper = (
-        binned(replace(request, options=dict(request.options, norm=norm)))
-        for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
-    )
-    return request.answer(
-        lower.low,
-        upper.high,
-        _error_of(lower.low, upper.high, request.confidence_level),
-        method="limits of norms",
-        target=BINNED.format(f"distance in the norm of power {p:g}"),
-        conservative=True,
-        reason=BETWEEN,
-    )
 
 
 def simplex(request: IntervalRequest) -> ErrorInterval:
@@ -698,7 +688,23 @@ def embedding(request: IntervalRequest) -> ErrorInterval:
     points = check_locations(options["locations"], columns)
     component = check_components(options["location_labels"], problem, notion, points)
     features = Embedding(problem, of_pairs, notion, points, component)
-    norm = _squared_location_norm(problem, features)
+    values = features.features(slice(None), features.target) / np.sqrt(len(points))
+    n_samples = len(values)
+    mean = values.mean(axis=0)
+    noise = values - features.weight[:, None] * mean
+    if problem.cluster is None:
+        noise /= np.sqrt(n_samples * (n_samples - 1))
+    else:
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
+    matrix, raw = noise.T @ noise, float(mean @ mean)
+    norm = SquaredNorm.from_mean(
+        signal=float(mean @ matrix @ mean),
+        raw=raw,
+        estimate=raw - float(np.trace(matrix)),
+        noise2=2 * float(np.sum(matrix**2)),
+        noise3=8 * float(np.sum((matrix @ matrix) * matrix)),
+    )
     usual = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
     return _exact_near_zero(request, usual, samples, pvalue, norm)
@@ -790,23 +796,6 @@ def _noise_cumulants(h, mean, raw, size, rng):
     noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * size**2)
     noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * size**3)
     return noise2, noise3
-
-
-def _squared_location_norm(problem, embedding):
-    """`SquaredNorm` of the error of mean embeddings at locations."""
-    features = embedding.features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
-    n_samples = len(features)
-    mean = features.mean(axis=0)
-    noise = features - embedding.weight[:, None] * mean
-    if problem.cluster is None:
-        noise /= np.sqrt(n_samples * (n_samples - 1))
-    else:
-        size = independent_size(problem.weight, cluster=problem.cluster)
-        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
-    matrix, raw = noise.T @ noise, float(mean @ mean)
-    estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
-    noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
-    return SquaredNorm.from_mean(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
 
 
 # --- Proper errors, mean losses, and distances of a curve -----------------------------------------

@@ -43,13 +43,7 @@ from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import LabelsLike, Problem, check_problem
 from skcalib.data.samples import only_problem, over_labels, over_problems, reduced, reduced_fields
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.proper.map_average import (
-    AveragedProblem,
-    OneStepProblem,
-    compress_rows,
-    is_large,
-    n_fitted,
-)
+from skcalib.proper.map_average import AveragedProblem, averaged_problem, compress_rows, n_fitted
 from skcalib.scores import (
     Brier,
     Divergence,
@@ -73,55 +67,12 @@ from skcalib.smoothers._base import smooth_other_clusters
 SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 
 
-class ProperTerms:
-    """Arrays over samples, reduced over the problems of the notion, computed when read."""
-
-    def __init__(self, parts: Sequence[_SmoothedTerms | _AveragedTerms], reduce: str) -> None:
-        self._parts, first = parts, parts[0].solved
-        self._share = 1 / len(parts) if reduce == "mean" else 1.0
-        self.weight, self.square, self.cluster = first.weight, first.square, first.cluster
-
-    @cached_property
-    def loss(self) -> np.ndarray:
-        """Loss of the forecast (n,)."""
-        return self._total("loss")
-
-    @cached_property
-    def calibration(self) -> np.ndarray:
-        """Calibration error (n,)."""
-        return self._total("calibration")
-
-    @cached_property
-    def refinement(self) -> np.ndarray:
-        """Refinement (n,)."""
-        return self._total("refinement")
-
-    @cached_property
-    def influence(self) -> np.ndarray | None:
-        """Paired differences of losses (n,), which give the standard error; None for "direct"."""
-        return self._total("influence")
-
-    @cached_property
-    def uncertainty(self) -> float:
-        """Entropy of the mean label."""
-        return self._total("uncertainty")
-
-    def mean(self, name: str) -> float:
-        """Weighted mean of a term."""
-        return float(weighted_mean(getattr(self, name), self.weight))
-
-    def _total(self, name):
-        values = [getattr(part, name) for part in self._parts]
-        if values[0] is None or len(values) == 1:
-            return values[0]
-        return self._share * sum(values)
-
-
 @dataclass(frozen=True)
 class SmoothedProblem:
     """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
 
-    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
+    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ. ``method``
+    is that of the calibration error.
     """
 
     forecast: np.ndarray
@@ -131,29 +82,81 @@ class SmoothedProblem:
     by_entropy: bool
     square: np.ndarray | None = None
     cluster: np.ndarray | None = None
+    method: str = "risk"
 
-    def refinement(self, score: ProperScore) -> np.ndarray:
-        """Refinement of each sample, by the rule of the smoother."""
+    @property
+    def mean_target(self) -> np.ndarray:
+        """Weighted mean of the target (K,)."""
+        return weighted_mean(self.target, self.weight)
+
+    def loss(self, score: ProperScore) -> np.ndarray:
+        """Loss of each sample (n,)."""
+        return score.loss(self.target, self.forecast)
+
+    def refinement(self, score: ProperScore, loss: np.ndarray | None = None) -> np.ndarray:
+        """Refinement of each sample by the rule of the smoother; for "cross" the rest of a loss."""
+        if self.method == "cross" and loss is not None:
+            return loss - self.errors(score)
         if self.by_entropy:
-            return score.entropy(self.conditional)
-        return score.loss(self.target, self.conditional)
+            refinement = score.entropy(self.conditional)
+        else:
+            refinement = score.loss(self.target, self.conditional)
+        infinite = np.sum(~np.isfinite(refinement))
+        if infinite and self.method == "risk":  # this is not a property of the forecast
+            raise ValueError(
+                f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
+                "its own log loss is infinite and no comparison is possible: use the default "
+                "smoother, method='direct' or loss='brier'."
+            )
+        return refinement
+
+    def errors(self, score: ProperScore) -> np.ndarray:
+        """Terms whose mean is the error (n,)."""
+        differences = self.differences(score)
+        if self.method == "risk":
+            return differences
+        distance = score.divergence(self.conditional, self.forecast)
+        return distance if differences is None else 0.5 * (distance + differences)
+
+    def differences(self, score: ProperScore) -> Any:
+        """Paired differences of losses (n,); None for "direct"."""
+        if self.method == "direct":
+            return None
+        loss = self.loss(score)
+        if self.method == "risk":
+            return loss - self.refinement(score)
+        return loss - score.loss(self.target, self.conditional)
 
 
-def smooth_held_out(
-    forecast: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray,
-    smoother: Smoother,
-    cluster: np.ndarray | None = None,
-) -> SmoothedProblem:
-    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster."""
-    if cluster is None:
-        fitted = clone(smoother).fit(forecast, target, weight)
-        conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
+def smooth_held_out(problem: Problem, smoother: Smoother) -> SmoothedProblem:
+    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster.
+
+    The samples of a row that stands for several are divided among five random parts.
+    """
+    by_entropy = smoother.refinement == "entropy"
+    if problem.square is not None:
+        problem, parts = problem.split(5, smoother.random_state)
+        conditional = np.empty_like(problem.forecast)
+        for part in parts:
+            others = problem.take(np.setdiff1d(np.arange(len(problem.weight)), part))
+            samples = others.forecast, others.outcome, others.weight, others.square
+            conditional[part] = averaged_map(*samples)(problem.forecast[part])
+    elif problem.cluster is not None:
+        conditional = smooth_other_clusters(
+            smoother, problem.forecast, problem.target, problem.weight, problem.cluster
+        )
     else:
-        conditional = smooth_other_clusters(smoother, forecast, target, weight, cluster)
-        by_entropy = smoother.refinement == "entropy"
-    return SmoothedProblem(forecast, target, conditional, weight, by_entropy, cluster=cluster)
+        fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
+    return SmoothedProblem(
+        problem.forecast,
+        problem.target,
+        conditional,
+        problem.weight,
+        by_entropy,
+        problem.square,
+        problem.cluster,
+    )
 
 
 def solve_notion(
@@ -172,21 +175,18 @@ def solve_notion(
     problems = problems_of(problem, notion)
     if smoother is None:
         first = list(islice(problems, 2))
-        _warn_if_slow(first[0].forecast.shape)
+        _warn_if_slow(*first[0].forecast.shape)
         if merge and len(first) == 1:
             first = [compress_rows(first[0])]
-        tasks = ((part,) for part in chain(first, problems))
-        return run_each(_average_maps, tasks, n_jobs=n_jobs)
-    if problem.square is not None:
-        if type(smoother) is not LogitSmoother:
-            raise ValueError(
-                "A smoother leaves out the label of each sample, so it needs the samples, not a "
-                "sketch: leave out smoother=."
-            )
-        tasks = ((part, smoother.random_state) for part in problems)
-        return run_each(_smooth_divided, tasks, n_jobs=n_jobs)
-    tasks = ((part.forecast, part.target, part.weight, smoother, part.cluster) for part in problems)
-    return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+        return run_each(
+            averaged_problem, ((part,) for part in chain(first, problems)), n_jobs=n_jobs
+        )
+    if problem.square is not None and type(smoother) is not LogitSmoother:
+        raise ValueError(
+            "A smoother leaves out the label of each sample, so it needs the samples, not a "
+            "sketch: leave out smoother=."
+        )
+    return run_each(smooth_held_out, ((part, smoother) for part in problems), n_jobs=n_jobs)
 
 
 def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
@@ -198,17 +198,11 @@ def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
         yield replace(problem, forecast=forecast, labels_or_target=target)
 
 
-def _average_maps(problem):
-    """Averaged maps of all samples, or of a part of very many."""
-    return (OneStepProblem if is_large(problem) else AveragedProblem).of(problem)
-
-
-def _warn_if_slow(shape):
+def _warn_if_slow(n_samples, n_classes):
     """Warn before the averaged maps of several classes take about ten seconds or more.
 
     Slopes and shifts of single classes have products of all pairs of classes.
     """
-    n_samples, n_classes = shape
     time = (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes
     if n_samples >= PER_CLASS * n_classes:
         time *= 1 + (n_classes / 140) ** 2
@@ -219,19 +213,6 @@ def _warn_if_slow(shape):
             UserWarning,
             stacklevel=outside_level(),
         )
-
-
-def _smooth_divided(problem, seed):
-    """As `smooth_held_out` with maps; the samples of a row are divided among five random parts."""
-    rows, parts = problem.split(5, seed)
-    conditional = np.empty_like(rows.forecast)
-    for part in parts:
-        others = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
-        recalibrate = averaged_map(others.forecast, others.outcome, others.weight, others.square)
-        conditional[part] = recalibrate(rows.forecast[part])
-    return SmoothedProblem(
-        rows.forecast, rows.target, conditional, rows.weight, by_entropy=False, square=rows.square
-    )
 
 
 def resolve_estimate(
@@ -270,8 +251,8 @@ def proper_terms(
 
 def mean_distance(
     problem: Problem,
-    distance: Divergence,
     *,
+    loss: Divergence,
     notion: NotionLike,
     smoother: SmootherLike,
     method: Method,
@@ -280,7 +261,7 @@ def mean_distance(
     """Mean distance of the calibrated scores from the forecasts, where there is no loss."""
     if not isinstance(method, str) or method != "direct":
         raise ValueError(
-            f"{distance!r} is a distance without a loss, which only method='direct' can use, got "
+            f"{loss!r} is a distance without a loss, which only method='direct' can use, got "
             f"method={method!r}."
         )
     rule = resolve_notion(notion)
@@ -288,10 +269,64 @@ def mean_distance(
         problem, notion=rule, smoother=resolve_smoother(smoother), n_jobs=n_jobs
     )
     means = [
-        weighted_mean(distance.divergence(part.conditional, part.forecast), part.weight)
+        weighted_mean(loss.divergence(part.conditional, part.forecast), part.weight)
         for part in smoothed
     ]
     return float(sum(means)) / (len(means) if rule.reduce == "mean" else 1)
+
+
+class ProperTerms:
+    """Arrays over samples, reduced over the problems of the notion, computed when read."""
+
+    def __init__(
+        self,
+        solved: Sequence[SmoothedProblem] | Sequence[AveragedProblem],
+        score: ProperScore,
+        notion: Notion,
+    ) -> None:
+        self._solved, self._score = solved, score
+        self._share = 1 / len(solved) if notion.reduce == "mean" else 1.0
+        self.weight, self.square = solved[0].weight, solved[0].square
+        self.cluster = solved[0].cluster
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """Loss of the forecast (n,)."""
+        return self._total(self._losses)
+
+    @cached_property
+    def calibration(self) -> np.ndarray:
+        """Calibration error (n,)."""
+        return self._total([part.errors(self._score) for part in self._solved])
+
+    @cached_property
+    def refinement(self) -> np.ndarray:
+        """Refinement (n,)."""
+        pairs = zip(self._solved, self._losses, strict=True)
+        return self._total([part.refinement(self._score, loss) for part, loss in pairs])
+
+    @cached_property
+    def influence(self) -> np.ndarray | None:
+        """Paired differences of losses (n,), which give the standard error; None for "direct"."""
+        return self._total([part.differences(self._score) for part in self._solved])
+
+    @cached_property
+    def uncertainty(self) -> float:
+        """Entropy of the mean label."""
+        return self._total([float(self._score.entropy(part.mean_target)) for part in self._solved])
+
+    def mean(self, name: str) -> float:
+        """Weighted mean of a term."""
+        return float(weighted_mean(getattr(self, name), self.weight))
+
+    @cached_property
+    def _losses(self):
+        return [part.loss(self._score) for part in self._solved]
+
+    def _total(self, values):
+        if values[0] is None or len(values) == 1:
+            return values[0]
+        return self._share * sum(values)
 
 
 def reduce_terms(
@@ -302,67 +337,11 @@ def reduce_terms(
     method: str,
 ) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
-    if isinstance(solved[0], AveragedProblem):
-        return ProperTerms([_AveragedTerms(part, score) for part in solved], notion.reduce)
-    return ProperTerms([_SmoothedTerms(part, score, method) for part in solved], notion.reduce)
-
-
-class _AveragedTerms:
-    """As `ProperTerms`, of one problem with averaged maps; computed where they are read."""
-
-    def __init__(self, solved, score):
-        self.solved, self._score = solved, score
-
-    @cached_property
-    def loss(self):
-        return self.solved.loss(self._score)
-
-    @property
-    def calibration(self):
-        return self.solved.errors(self._score)
-
-    @property
-    def influence(self):
-        return self.solved.differences(self._score)
-
-    @property
-    def refinement(self):
-        return self.solved.refinement(self._score, self.loss)
-
-    @property
-    def uncertainty(self):
-        return float(self._score.entropy(self.solved.mean_target))
-
-
-class _SmoothedTerms:
-    """As `ProperTerms`, of one problem with a smoother."""
-
-    def __init__(self, solved, score, method):
-        self.solved, target, forecast = solved, solved.target, solved.forecast
-        self.uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
-        self.loss, self.refinement = score.loss(target, forecast), solved.refinement(score)
-        if method == "direct":
-            self.calibration = score.divergence(solved.conditional, forecast)
-            self.influence = None
-        elif method == "risk":
-            refuse_infinite(self.refinement)
-            self.calibration = self.influence = self.loss - self.refinement
-        else:
-            self.influence = self.loss - score.loss(target, solved.conditional)
-            distance = score.divergence(solved.conditional, forecast)
-            self.calibration = 0.5 * (distance + self.influence)
-            self.refinement = self.loss - self.calibration
-
-
-def refuse_infinite(refinement: np.ndarray) -> None:
-    """Raise for infinite losses of the smoother, which are not a property of the forecast."""
-    infinite = np.sum(~np.isfinite(refinement))
-    if infinite:
-        raise ValueError(
-            f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
-            "its own log loss is infinite and no comparison is possible: use the default "
-            "smoother, method='direct' or loss='brier'."
-        )
+    parts = [
+        replace(part, method=method) if isinstance(part, SmoothedProblem) else part
+        for part in solved
+    ]
+    return ProperTerms(parts, score, notion)
 
 
 # --- Errors ---------------------------------------------------------------------------------------
@@ -495,16 +474,17 @@ def proper_calibration_error(
     >>> round(data.truth["log"], 3)
     0.037
     """
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
-
-    def error(problem, notion):
-        if isinstance(loss, Divergence) and not isinstance(loss, ProperScore):
-            return mean_distance(problem, loss, notion=notion, **estimation)
-        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
-
-    options = {"loss": loss, "smoother": smoother, "method": method}
-    options |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    return _over_problems(y_true, y_proba, notion, error, **options)
+    return _mean_term(
+        "calibration",
+        y_true,
+        y_proba,
+        notion=notion,
+        columns={"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label},
+        loss=loss,
+        smoother=smoother,
+        method=method,
+        n_jobs=n_jobs,
+    )
 
 
 @checks_parameters
@@ -564,21 +544,31 @@ def refinement_loss(
     >>> round(refinement_loss(data.y, data.y_proba), 2), round(data.truth["refinement_brier"], 2)
     (0.16, 0.16)
     """
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    return _mean_term(
+        "refinement",
+        y_true,
+        y_proba,
+        notion=notion,
+        columns={"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label},
+        loss=loss,
+        smoother=smoother,
+        method=method,
+        n_jobs=n_jobs,
+    )
 
-    def refinement(problem, notion):
-        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
-    options = {"loss": loss, "smoother": smoother, "method": method}
-    options |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    return _over_problems(y_true, y_proba, notion, refinement, **options)
+def _mean_term(name, y_true, y_proba, *, notion, columns, **estimation):
+    """Mean of one of the `ProperTerms`; forecasts that others may change are copied first."""
+    notion, loss = resolve_notion(notion), estimation["loss"]
+    by_distance = isinstance(loss, Divergence) and not isinstance(loss, ProperScore)
 
+    def mean(problem, notion):
+        if by_distance and name == "calibration":
+            return mean_distance(problem, notion=notion, **estimation)
+        return proper_terms(problem, notion=notion, **estimation).mean(name)
 
-def _over_problems(y_true, y_proba, notion, estimate, *, loss, smoother, method, **samples):
-    """``estimate(problem, notion)``; forecasts that others may change are copied first."""
-    notion = resolve_notion(notion)
-    copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(y_true, y_proba, notion, estimate, soft=True, copy=copy, **samples)
+    copy = not reads_only(loss, notion, estimation["smoother"], estimation["method"])
+    return over_problems(y_true, y_proba, notion, mean, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -641,23 +631,22 @@ def sharpness(
     >>> round(of_scores, 2), round(of_features, 2)
     (0.16, 0.17)
     """
-    if transform is None:
-        rule = resolve_notion(notion)
-        problem = check_problem(
-            y_true, y_proba, rule, sample_weight, labels, pos_label, soft=True, incomplete=True
-        )
-    elif isinstance(transform, str) and transform == "simplex":
+    estimation: dict[str, Any] = {"loss": loss, "smoother": smoother, "method": method}
+    if isinstance(transform, str) and transform == "simplex":
         return _representation_sharpness(
-            y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
+            y_true, y_proba, sample_weight, labels, notion=notion, **estimation
         )
-    else:
+    if transform is not None:
         raise refusal("transform", "None or 'simplex'", transform, ["simplex"])
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
-        terms = proper_terms(problem, loss=loss, notion=notion, **estimation)
+        terms = proper_terms(problem, notion=notion, n_jobs=n_jobs, **estimation)
         return terms.uncertainty - terms.mean("refinement")
 
+    rule = resolve_notion(notion)
+    problem = check_problem(
+        y_true, y_proba, rule, sample_weight, labels, pos_label, soft=True, incomplete=True
+    )
     return over_labels(problem, rule, explained)
 
 
@@ -665,7 +654,7 @@ def sharpness(
 
 
 def _representation_sharpness(
-    y_true, representation, loss, notion, smoother, method, sample_weight, labels
+    y_true, representation, sample_weight, labels, *, notion, loss, smoother, method
 ):
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(resolve_notion(notion), Canonical):
@@ -687,21 +676,16 @@ def _representation_sharpness(
     smoother = chosen.for_loss(score)
     if target.shape[1] < 2:
         return 0.0  # one class: no uncertainty to explain
-    smoothed = smooth_held_out(_into_simplex(features, weight), target, weight, smoother)
-    refinement = smoothed.refinement(score)
-    refuse_infinite(refinement)
-    uncertainty = score.entropy(weighted_mean(target, weight))
-    return float(uncertainty - weighted_mean(refinement, weight))
-
-
-def _into_simplex(features, weight):
-    """Standardise, then softmax(0, z): injective up to constant columns."""
+    # Standardise, then softmax(0, z): injective up to constant columns.
     features = _unit_reach(features)  # first, so that differences and squares do not overflow
     varies = np.ptp(features, axis=0) > 0
     centred = _unit_reach(np.where(varies, features - weighted_mean(features, weight), 0.0))
     spread = np.sqrt(weighted_mean(centred**2, weight))
     z = centred / np.where(spread > 0, spread, 1.0)
-    return softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
+    forecast = softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
+    smoothed = smooth_held_out(Problem(forecast, target, weight, classes), smoother)
+    refinement = smoothed.refinement(score)
+    return float(score.entropy(smoothed.mean_target) - weighted_mean(refinement, weight))
 
 
 def _unit_reach(columns):
@@ -794,20 +778,25 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    columns: dict[str, Any] = {
-        "sample_weight": sample_weight,
-        "labels": labels,
-        "pos_label": pos_label,
-    }
-    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
-    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    problem, notion = only_problem(
+        y_true,
+        y_proba,
+        notion,
+        soft=True,
+        copy=not reads_only(loss, notion, smoother, method),
+        incomplete=True,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
+
+    def terms(problem, notion):
+        estimation = {"loss": loss, "smoother": smoother, "method": method, "n_jobs": n_jobs}
+        return decompose(proper_terms(problem, notion=notion, **estimation))
+
     if not problem.is_incomplete:
-        return decompose(proper_terms(problem, loss=loss, notion=notion, **estimation))
-    parts = [
-        decompose(proper_terms(label, loss=loss, notion=Canonical(), **estimation))
-        for label in problem.of_labels()
-    ]
+        return terms(problem, notion)
+    parts = [terms(label, Canonical()) for label in problem.of_labels()]
     return reduced_fields(ScoreDecomposition, parts, notion)
 
 

@@ -363,7 +363,7 @@ def test_shifts_find_what_no_map_has():
     for seed in range(3):
         y, forecast, posterior = cyclic(10_000, seed)
         problem, truth = solved(y, forecast), Brier().divergence(posterior, forecast).mean()
-        errors = problem.errors(Brier()).mean(), problem.map_terms(Brier()).errors.mean()
+        errors = problem.errors(Brier()).mean(), problem.map_terms(Brier(), "errors").mean()
         squared += (np.array(errors) - truth) ** 2
     assert squared[0] < squared[1] / 2
 
