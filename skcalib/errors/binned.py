@@ -334,10 +334,12 @@ def reliability_bins(
     >>> print(f"forecast {data.y_proba[worst, 1].mean():.2f}, observed {data.y[worst].mean():.2f}")
     forecast 0.20, observed 0.29
     """
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    tallies = _list_bins(samples, n_bins, strategy)
-    records = [record_of_bins(sums, samples.scale) for sums in tallies]
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
+    records = [
+        record_of_bins(sums, samples.scale) for sums in _list_bins(samples, n_bins, strategy)
+    ]
     if not rows:
         return records
     if isinstance(samples, SketchedSamples):

@@ -182,8 +182,9 @@ def cumulative_curve(
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
     return [_curve(rows) for rows in samples.scored()]
 
 
@@ -290,8 +291,9 @@ def smooth_calibration_error(
             f"bandwidth must be None or a number from {_LEAST_BANDWIDTH:g} to 1, got "
             f"{shown(bandwidth)}."
         )
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
     errors = [_smooth_error(rows, bandwidth) for rows in samples.scored()]
     return float(sum(errors) / (len(errors) if samples.notion.reduce == "mean" else 1))
 
@@ -444,8 +446,9 @@ def kde_calibration_error(
         raise ValueError(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
     means = [_mean_power(rows, bandwidth, power) for rows in samples.scored()]
     mean = sum(means) / (len(means) if samples.notion.reduce == "mean" else 1)
     return float(mean ** (1 / power))
