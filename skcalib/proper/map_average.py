@@ -768,15 +768,7 @@ def compress_rows(problem: Problem) -> Problem:
     event = problem.outcome
     if event.ndim == 2:
         return problem
-    with np.errstate(divide="ignore"):
-        odds = np.log(problem.forecast[:, 1])
-        odds -= np.log(problem.forecast[:, 0])
-    certain = np.isinf(odds)
-    place = np.arcsinh(odds, out=odds)
-    place *= _CELLS / np.arcsinh(_END)
-    np.clip(place, -_CELLS, _CELLS, out=place)
-    place[certain] += np.sign(place[certain])
-    key = np.rint(place, out=place).astype(np.intp) + (_CELLS + 1)
+    key = _cells(problem.forecast)
     key *= 2
     key += event
     count = np.bincount(key)
@@ -793,6 +785,19 @@ def compress_rows(problem: Problem) -> Problem:
         square=np.bincount(key, weight**2)[filled],
         count=count[filled].astype(np.float64),
     )
+
+
+def _cells(forecast):
+    """Number of the cell of each forecast (n, 2)."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(forecast[:, 1])
+        odds -= np.log(forecast[:, 0])
+    certain = np.isinf(odds)
+    place = np.arcsinh(odds, out=odds)
+    place *= _CELLS / np.arcsinh(_END)
+    np.clip(place, -_CELLS, _CELLS, out=place)
+    place[certain] += np.sign(place[certain])
+    return np.rint(place, out=place).astype(np.intp) + (_CELLS + 1)
 
 
 # --- Very many samples of more classes: a part and one step ---------------------------------------

@@ -365,26 +365,6 @@ def test_one_sample_and_perfect_forecasts():
     assert interval.estimate == interval.high == np.inf and not interval.valid
 
 
-@pytest.mark.parametrize("clusters", [False, True])
-@pytest.mark.parametrize("metric", METRICS)
-def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric, clusters):
-    y, proba = some_data(120)
-    weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
-    weight[:10] = 0  # all of two clusters
-    options = {**arguments(metric), "metric": metric, "labels": [0, 1, 2]}
-    whole, part = (
-        s.calibration_error_interval(
-            *(array[rows] for array in (y, proba)),
-            sample_weight=w[rows],
-            groups=np.arange(120)[rows] // 5 if clusters else None,
-            **options,
-        )
-        for w, rows in ((weight, slice(None)), (4 * weight, weight > 0))
-    )
-    for name in ("estimate", "low", "high", "standard_error"):
-        assert np.isclose(getattr(whole, name), getattr(part, name), rtol=1e-6, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("distance", "method"),
     [
