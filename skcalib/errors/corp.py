@@ -208,7 +208,8 @@ def corp_decomposition(
     terms, curves = zip(*run_each(_decompose_event, tasks, n_jobs=n_jobs), strict=True)
     terms = np.array(terms).T
     totals = terms.mean(axis=1) if notion.reduce == "mean" else terms.sum(axis=1)
-    return CorpDecomposition(*totals.tolist(), *terms, curves=curves)
+    numbers: list[Any] = [*totals.tolist(), *terms, curves]
+    return CorpDecomposition(*numbers)
 
 
 def _decompose_event(score, event, problem):

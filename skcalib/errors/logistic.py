@@ -325,11 +325,10 @@ def index_of_solved(
     quantile: float | None = None,
 ) -> float:
     """The index of problems from `solve_notion`."""
-    indices = []
-    for problem in solved:
-        distance = TotalVariation().divergence(problem.conditional, problem.forecast)
-        if quantile is None:
-            indices.append(weighted_mean(distance, problem.weight))
-        else:
-            indices.append(weighted_quantile(distance, problem.weight, quantile))
-    return reduced(indices, notion)
+    distances = [
+        (TotalVariation().divergence(problem.conditional, problem.forecast), problem.weight)
+        for problem in solved
+    ]
+    if quantile is None:
+        return reduced([weighted_mean(x, weight) for x, weight in distances], notion)
+    return reduced([weighted_quantile(x, weight, quantile) for x, weight in distances], notion)

@@ -293,10 +293,9 @@ class AveragedProblem:
     def gain(self, group: str) -> np.ndarray:
         """Gain (n,) of the log loss by the model of one group, without its optimism, or 0."""
         gain = np.zeros(len(self.weight))
-        for model in self.average.models:
-            if model.groups == (group,):
-                for rows, block, p in self._blocks_of(model):
-                    gain[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, block)[1]
+        for model in (model for model in self.average.models if model.groups == (group,)):
+            for rows, block, p in self._blocks_of(model):
+                gain[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, block)[1]
         return gain
 
     def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
@@ -615,11 +614,10 @@ class _Noise:
 
     def add(self, blocks: Sequence[tuple[slice, BasisBlock]]) -> None:
         """Add the samples of one block of each problem."""
-        rows, noises, values = blocks[0][0], [], []
-        for projection, (_, block) in zip(self._projections, blocks, strict=True):
-            noise, value = projection.noise(rows, block)
-            noises.append(noise)
-            values.append(value)
+        rows, pairs = blocks[0][0], zip(self._projections, blocks, strict=True)
+        noises, values = zip(
+            *(projection.noise(rows, block) for projection, (_, block) in pairs), strict=True
+        )
         root = self._problem.root[rows]
         noise = np.hstack(noises)
         noise *= (np.sqrt(self._share) * root)[:, None]

@@ -139,8 +139,10 @@ def smooth_held_out(problem: Problem, smoother: Smoother) -> SmoothedProblem:
         conditional = np.empty_like(problem.forecast)
         for part in parts:
             others = problem.take(np.setdiff1d(np.arange(len(problem.weight)), part))
-            samples = others.forecast, others.outcome, others.weight, others.square
-            conditional[part] = averaged_map(*samples)(problem.forecast[part])
+            recalibrate = averaged_map(
+                others.forecast, others.outcome, others.weight, others.square
+            )
+            conditional[part] = recalibrate(problem.forecast[part])
     elif problem.cluster is not None:
         conditional = smooth_other_clusters(
             smoother, problem.forecast, problem.target, problem.weight, problem.cluster
@@ -280,7 +282,7 @@ class ProperTerms:
 
     def __init__(
         self,
-        solved: Sequence[SmoothedProblem] | Sequence[AveragedProblem],
+        solved: Sequence[SmoothedProblem | AveragedProblem],
         score: ProperScore,
         notion: Notion,
     ) -> None:
@@ -302,8 +304,12 @@ class ProperTerms:
     @cached_property
     def refinement(self) -> np.ndarray:
         """Refinement (n,)."""
-        pairs = zip(self._solved, self._losses, strict=True)
-        return self._total([part.refinement(self._score, loss) for part, loss in pairs])
+        return self._total(
+            [
+                part.refinement(self._score, loss)
+                for part, loss in zip(self._solved, self._losses, strict=True)
+            ]
+        )
 
     @cached_property
     def influence(self) -> np.ndarray | None:

@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -503,14 +504,17 @@ class ResidualTest:
     @cached_property
     def _increments(self):
         """P-values of what each level shows beyond the one before."""
-        pvalues, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
-        for _, norm in self.levels:
-            added = norm.estimate - before.estimate
-            noise2 = max(norm.noise2 - before.noise2, LEAST_NOISE)
-            noise3 = norm.noise3 - before.noise3
-            pvalues.append(SquaredNorm(added, noise2, noise3, 0.0).pvalue)
-            before = norm
-        return pvalues
+        norms = [SquaredNorm(0.0, 0.0, 0.0, 0.0), *(norm for _, norm in self.levels)]
+        added = [
+            SquaredNorm(
+                estimate=norm.estimate - before.estimate,
+                noise2=max(norm.noise2 - before.noise2, LEAST_NOISE),
+                noise3=norm.noise3 - before.noise3,
+                slope=0.0,
+            )
+            for before, norm in pairwise(norms)
+        ]
+        return [norm.pvalue for norm in added]
 
     @cached_property
     def needed(self) -> int:
