@@ -432,8 +432,8 @@ def squared_norms(
         odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
     if problems[0].cluster is not None:  # the evidence is that of independent samples
         odds = 0.0
-    second_test = {"calibrated": noise_at_zero.norm, "odds": odds}
-    norms = [replace(noise.norm, **second_test) for noise in noises]
+    calibrated = noise_at_zero.norm
+    norms = [replace(noise.norm, calibrated=calibrated, odds=odds) for noise in noises]
     known = dict(zip(finite, norms, strict=True))
     return [known.get(score, infinite) for score in scores]
 
@@ -971,7 +971,7 @@ class PartMoments:
         if average.first > 0:
             at_start = scale * fitted.score_sums(proba, fitted.all_directions)[1]
         size, n_directions = fitted.size, len(fitted.basis.scale)
-        squares, crossed = 0.0, 0.0
+        squares, crossed = np.zeros((2, n_directions, n_directions))
         weight = part.share * part.sample_share * size
         n_clusters = 0 if part.cluster is None else int(part.cluster.max()) + 1
         scores, tangents = np.zeros((2, n_clusters, n_directions))
@@ -980,8 +980,8 @@ class PartMoments:
             score, tangent = block.project(residual), block.tangent_project(p, residual)
             if part.cluster is None:
                 weighted = score * weight[rows, None]
-                squares = squares + score.T @ weighted
-                crossed = crossed + tangent.T @ weighted
+                squares += score.T @ weighted
+                crossed += tangent.T @ weighted
             else:
                 share, cluster = part.share[rows, None], part.cluster[rows]
                 scores += cluster_sums(share * score, cluster, n_clusters)

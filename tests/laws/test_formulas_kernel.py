@@ -134,6 +134,7 @@ def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
     problem = check_problem(sample.y, sample.y_proba, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
     matrix, w = h.matrix(), h.weight
+    np.testing.assert_array_equal(h.take(slice(2, 7)).weight, w[2:7])
     values, pairs = block_estimates(h, size)
     blocks = [slice(k, k + size) for k in range(0, 97 - 97 % size, size)]
     expected = [w[rows].sum() ** 2 - np.sum(w[rows] ** 2) for rows in blocks]
