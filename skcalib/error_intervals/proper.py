@@ -196,7 +196,8 @@ def _with_few(estimates, scores, solved, share, level):
         marks.append(mark)
         numbers.append(number)
         if forecast.shape[1] > 2 and forecast.size <= _MANY:
-            column = np.full_like(mark.column, np.argmin(problem.mean_target))
+            mean = problem.mean_target if averaged else weighted_mean(label, problem.weight)
+            column = np.full_like(mark.column, np.argmin(mean))
             mark = MarkedLabel.of(forecast, label, column, **rows)
         rare += [mark] if mark.fewest < FEW_LABELS else []
     few = is_few(numbers)

@@ -71,8 +71,7 @@ SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take abou
 class SmoothedProblem:
     """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
 
-    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ. ``method``
-    is that of the calibration error.
+    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
     """
 
     forecast: np.ndarray
@@ -82,50 +81,12 @@ class SmoothedProblem:
     by_entropy: bool
     square: np.ndarray | None = None
     cluster: np.ndarray | None = None
-    method: str = "risk"
 
-    @property
-    def mean_target(self) -> np.ndarray:
-        """Weighted mean of the target (K,)."""
-        return weighted_mean(self.target, self.weight)
-
-    def loss(self, score: ProperScore) -> np.ndarray:
-        """Loss of each sample (n,)."""
-        return score.loss(self.target, self.forecast)
-
-    def refinement(self, score: ProperScore, loss: np.ndarray | None = None) -> np.ndarray:
-        """Refinement of each sample by the rule of the smoother; for "cross" the rest of a loss."""
-        if self.method == "cross" and loss is not None:
-            return loss - self.errors(score)
+    def refinement(self, score: ProperScore) -> np.ndarray:
+        """Refinement of each sample, by the rule of the smoother."""
         if self.by_entropy:
-            refinement = score.entropy(self.conditional)
-        else:
-            refinement = score.loss(self.target, self.conditional)
-        infinite = np.sum(~np.isfinite(refinement))
-        if infinite and self.method == "risk":  # this is not a property of the forecast
-            raise ValueError(
-                f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
-                "its own log loss is infinite and no comparison is possible: use the default "
-                "smoother, method='direct' or loss='brier'."
-            )
-        return refinement
-
-    def errors(self, score: ProperScore) -> np.ndarray:
-        """Terms whose mean is the error (n,)."""
-        differences = self.differences(score)
-        if self.method == "risk":
-            return differences
-        distance = score.divergence(self.conditional, self.forecast)
-        return distance if differences is None else 0.5 * (distance + differences)
-
-    def differences(self, score: ProperScore) -> Any:
-        """Paired differences of losses (n,); None for "direct"."""
-        if self.method == "direct":
-            return None
-        loss = self.loss(score)
-        if self.method == "risk":
-            return loss - self.refinement(score)
-        return loss - score.loss(self.target, self.conditional)
+            return score.entropy(self.conditional)
+        return score.loss(self.target, self.conditional)
 
 
 def smooth_held_out(problem: Problem, smoother: Smoother) -> SmoothedProblem:
@@ -280,56 +241,42 @@ def mean_distance(
 class ProperTerms:
     """Arrays over samples, reduced over the problems of the notion, computed when read."""
 
-    def __init__(
-        self,
-        solved: Sequence[SmoothedProblem | AveragedProblem],
-        score: ProperScore,
-        notion: Notion,
-    ) -> None:
-        self._solved, self._score = solved, score
-        self._share = 1 / len(solved) if notion.reduce == "mean" else 1.0
-        self.weight, self.square = solved[0].weight, solved[0].square
-        self.cluster = solved[0].cluster
+    def __init__(self, parts: Sequence[_SmoothedTerms | _AveragedTerms], reduce: str) -> None:
+        self._parts, first = parts, parts[0].solved
+        self._share = 1 / len(parts) if reduce == "mean" else 1.0
+        self.weight, self.square, self.cluster = first.weight, first.square, first.cluster
 
     @cached_property
     def loss(self) -> np.ndarray:
         """Loss of the forecast (n,)."""
-        return self._total(self._losses)
+        return self._total("loss")
 
     @cached_property
     def calibration(self) -> np.ndarray:
         """Calibration error (n,)."""
-        return self._total([part.errors(self._score) for part in self._solved])
+        return self._total("calibration")
 
     @cached_property
     def refinement(self) -> np.ndarray:
         """Refinement (n,)."""
-        return self._total(
-            [
-                part.refinement(self._score, loss)
-                for part, loss in zip(self._solved, self._losses, strict=True)
-            ]
-        )
+        return self._total("refinement")
 
     @cached_property
     def influence(self) -> np.ndarray | None:
         """Paired differences of losses (n,), which give the standard error; None for "direct"."""
-        return self._total([part.differences(self._score) for part in self._solved])
+        return self._total("influence")
 
     @cached_property
     def uncertainty(self) -> float:
         """Entropy of the mean label."""
-        return self._total([float(self._score.entropy(part.mean_target)) for part in self._solved])
+        return self._total("uncertainty")
 
     def mean(self, name: str) -> float:
         """Weighted mean of a term."""
         return float(weighted_mean(getattr(self, name), self.weight))
 
-    @cached_property
-    def _losses(self):
-        return [part.loss(self._score) for part in self._solved]
-
-    def _total(self, values):
+    def _total(self, name):
+        values = [getattr(part, name) for part in self._parts]
         if values[0] is None or len(values) == 1:
             return values[0]
         return self._share * sum(values)
@@ -343,11 +290,67 @@ def reduce_terms(
     method: str,
 ) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
-    parts = [
-        replace(part, method=method) if isinstance(part, SmoothedProblem) else part
-        for part in solved
-    ]
-    return ProperTerms(parts, score, notion)
+    if isinstance(solved[0], AveragedProblem):
+        return ProperTerms([_AveragedTerms(part, score) for part in solved], notion.reduce)
+    return ProperTerms([_SmoothedTerms(part, score, method) for part in solved], notion.reduce)
+
+
+class _AveragedTerms:
+    """As `ProperTerms`, of one problem with averaged maps; computed where they are read."""
+
+    def __init__(self, solved, score):
+        self.solved, self._score = solved, score
+
+    @cached_property
+    def loss(self):
+        return self.solved.loss(self._score)
+
+    @property
+    def calibration(self):
+        return self.solved.errors(self._score)
+
+    @property
+    def influence(self):
+        return self.solved.differences(self._score)
+
+    @property
+    def refinement(self):
+        return self.solved.refinement(self._score, self.loss)
+
+    @property
+    def uncertainty(self):
+        return float(self._score.entropy(self.solved.mean_target))
+
+
+class _SmoothedTerms:
+    """As `ProperTerms`, of one problem with a smoother."""
+
+    def __init__(self, solved, score, method):
+        self.solved, target, forecast = solved, solved.target, solved.forecast
+        self.uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
+        self.loss, self.refinement = score.loss(target, forecast), solved.refinement(score)
+        if method == "direct":
+            self.calibration = score.divergence(solved.conditional, forecast)
+            self.influence = None
+        elif method == "risk":
+            refuse_infinite(self.refinement)
+            self.calibration = self.influence = self.loss - self.refinement
+        else:
+            self.influence = self.loss - score.loss(target, solved.conditional)
+            distance = score.divergence(solved.conditional, forecast)
+            self.calibration = 0.5 * (distance + self.influence)
+            self.refinement = self.loss - self.calibration
+
+
+def refuse_infinite(refinement: np.ndarray) -> None:
+    """Raise for infinite losses of the smoother, which are not a property of the forecast."""
+    infinite = np.sum(~np.isfinite(refinement))
+    if infinite:
+        raise ValueError(
+            f"The smoother gives probability 0 to the label of {infinite} held-out samples, so "
+            "its own log loss is infinite and no comparison is possible: use the default "
+            "smoother, method='direct' or loss='brier'."
+        )
 
 
 # --- Errors ---------------------------------------------------------------------------------------
@@ -691,7 +694,8 @@ def _representation_sharpness(
     forecast = softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
     smoothed = smooth_held_out(Problem(forecast, target, weight, classes), smoother)
     refinement = smoothed.refinement(score)
-    return float(score.entropy(smoothed.mean_target) - weighted_mean(refinement, weight))
+    refuse_infinite(refinement)
+    return float(score.entropy(weighted_mean(target, weight)) - weighted_mean(refinement, weight))
 
 
 def _unit_reach(columns):
