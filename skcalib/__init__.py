@@ -92,8 +92,7 @@ _NAMES = {
         "kernel_calibration_test",
         "spiegelhalter_test",
     ),
-    "sketches.frames": ("summarize",),
-    "sketches.sketch": ("ForecastSketch",),
+    "sketches.sketch": ("ForecastSketch", "summarize"),
     "theory": ("optimal_n_bins",),
     "_util.progress": ("show_progress",),
 }
@@ -196,8 +195,8 @@ def __getattr__(name):
         raise AttributeError(message)
     place = _place_of(name)
     if place is None:
-        suggestions = import_module("skcalib._util.suggestions")
-        raise AttributeError(f"{message}.{suggestions.did_you_mean(name, [*_HOME, *_SUBMODULES])}")
+        messages = import_module("skcalib._util.messages")
+        raise AttributeError(f"{message}.{messages.did_you_mean(name, [*_HOME, *_SUBMODULES])}")
     # The import system asks whether there is a name, and drops the words of an AttributeError.
     imported = sys._getframe(1).f_code.co_name == "_handle_fromlist"
     raise (ImportError if imported else AttributeError)(f"{message}: use {place}")

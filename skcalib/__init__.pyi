@@ -106,7 +106,7 @@ from skcalib.significance import (
 from skcalib._util.progress import (
     show_progress as show_progress,
 )
-from skcalib.sketches.frames import (
+from skcalib.sketches.sketch import (
     summarize as summarize,
 )
 from skcalib.sketches.sketch import (

@@ -35,7 +35,7 @@ from skcalib.data.problem import check_label_probabilities
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links.logits import COMPRESSED_BELOW
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
-from skcalib.recalibration.fitting import align_columns
+from skcalib.recalibration.base import align_columns
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -386,9 +386,11 @@ class _Graph:
                 "QuantileTransformer), or convert the classifier alone, and its map by "
                 f"to_onnx({self.alone})."
             )
-        if response.method == "decision_function" and _is_linear(classifier):
-            linear = _linear_logits(classifier, response.scale)
-            logits = self.converted(start, linear, X, source)[0]
+        linear = hasattr(classifier, "coef_") and hasattr(classifier, "intercept_")
+        if isinstance(classifier, (NuSVC, SVC)):  # their coefficients are of pairs of classes
+            linear = False
+        if response.method == "decision_function" and linear:
+            logits = self.converted(start, _linear_logits(classifier, response.scale), X, source)[0]
             proba = self("Softmax", self("Cast", logits))
         elif response.method == "decision_function":
             _check_raw(classifier, self.alone)
@@ -478,12 +480,6 @@ def _is_single(classifier):
     averages = isinstance(classifier, (BaseDecisionTree, BaseEnsemble))
     trees = averages and all(isinstance(part, BaseDecisionTree) for part in parts)
     return trees or type(classifier).__module__.startswith("xgboost.")
-
-
-def _is_linear(classifier):
-    if isinstance(classifier, (NuSVC, SVC)):  # their coefficients are of pairs of classes
-        return False
-    return hasattr(classifier, "coef_") and hasattr(classifier, "intercept_")
 
 
 def _check_raw(classifier, alone):

@@ -253,10 +253,22 @@ class MatrixKernel(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise ValueError(f"kernel must be a scalar Kernel, got {shown(self.kernel)}.")
-        if self.matrix is not None:
-            rows = _check_matrix(self.matrix)
-            # Tuples make kernels comparable and hashable.
-            object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
+        if self.matrix is None:
+            return
+        rows = np.asarray(self.matrix, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not np.isfinite(rows).all():
+            raise ValueError(f"matrix must be finite and square, got shape {rows.shape}.")
+        scale = np.abs(rows).max()
+        if np.abs(rows - rows.T).max() > 1e-12 * scale:
+            raise ValueError("matrix must be symmetric.")
+        rows = (rows + rows.T) / 2
+        lowest = np.linalg.eigvalsh(rows)[0]
+        if lowest < -1e-10 * scale:
+            raise ValueError(
+                f"matrix must be positive semi-definite, but has the eigenvalue {lowest:.3g}."
+            )
+        # Tuples make kernels comparable and hashable.
+        object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise TypeError("The values of a MatrixKernel are matrices: use kernel.terms(n_columns).")
@@ -278,23 +290,6 @@ class MatrixKernel(Kernel):
             )
         terms, matrix = self.kernel.terms(n_columns), np.array(self.matrix)
         return tuple((scalar, only_matrix(inner, matrix)) for scalar, inner in terms)
-
-
-def _check_matrix(matrix):
-    """Validate a symmetric positive semi-definite array of floats."""
-    rows = np.asarray(matrix, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not np.isfinite(rows).all():
-        raise ValueError(f"matrix must be finite and square, got shape {rows.shape}.")
-    scale = np.abs(rows).max()
-    if np.abs(rows - rows.T).max() > 1e-12 * scale:
-        raise ValueError("matrix must be symmetric.")
-    rows = (rows + rows.T) / 2
-    lowest = np.linalg.eigvalsh(rows)[0]
-    if lowest < -1e-10 * scale:
-        raise ValueError(
-            f"matrix must be positive semi-definite, but has the eigenvalue {lowest:.3g}."
-        )
-    return rows
 
 
 # --- Kernels of a distance ------------------------------------------------------------------------
@@ -374,20 +369,17 @@ def median_distance(
         pairs = pdist(forecast)
     else:
         pairs = distances(forecast, forecast, metric)[np.tri(len(forecast), k=-1, dtype=bool)]
-    n_zeros, repeats = (len(forecast), 2) if RULES[rule] else (0, 1)
-    median = _median_of_pairs(pairs, n_zeros, repeats) if pairs.size else 0.0
+    median = 0.0
+    if pairs.size:  # the places of the middle ones of some zeros and of the pairs, repeated
+        n_zeros, repeats = (len(forecast), 2) if RULES[rule] else (0, 1)
+        size = n_zeros + repeats * len(pairs)
+        places = (np.array([(size - 1) // 2, size // 2]) - n_zeros) // repeats
+        pairs.partition(np.maximum(places, 0))
+        median = np.where(places < 0, 0.0, pairs[places]).mean()
     if median == 0:
         positive = pairs[pairs > 0]
         median = np.median(positive) if positive.size else 1.0
     return float(median)
-
-
-def _median_of_pairs(pairs, n_zeros, repeats):
-    """Median of some zeros and of each distance, repeated; the distances change their order."""
-    size = n_zeros + repeats * len(pairs)
-    places = (np.array([(size - 1) // 2, size // 2]) - n_zeros) // repeats
-    pairs.partition(np.maximum(places, 0))
-    return np.where(places < 0, 0.0, pairs[places]).mean()
 
 
 def any_order(forecast: np.ndarray) -> np.ndarray:

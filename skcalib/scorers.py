@@ -21,8 +21,7 @@ from skcalib.error_intervals.quantities import by
 from skcalib.estimators.classifiers import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
-from skcalib.recalibration.held_out import held_out_losses
-from skcalib.recalibration.stacked import resolve_recalibrator
+from skcalib.recalibration.held_out import held_out_losses, resolve_recalibrator
 from skcalib.risk_models.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.scores import LossLike, resolve_loss, weighted_mean
 from skcalib.smoothers._base import check_folds

@@ -33,9 +33,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import entr, softmax, xlogy
 
+from skcalib._util.arithmetic import log_softmax, reach_of, row_sum
 from skcalib._util.messages import is_finite, shown
-from skcalib._util.softmax import log_softmax, row_sum
-from skcalib._util.ties import reach_of
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, look_up, to_numpy
 

@@ -3,7 +3,6 @@
 import gc
 import os
 import re
-import threading
 import time
 import tracemalloc
 from contextlib import contextmanager
@@ -155,31 +154,6 @@ def lazy(*arrays, rows):
     """The arrays as Dask arrays with blocks of so many rows and of two columns."""
     da = pytest.importorskip("dask.array")
     return tuple(da.from_array(a, chunks=(rows, 2)[: a.ndim]) for a in arrays)
-
-
-class Alive:
-    """Counts the arrays from `block` that exist at a time."""
-
-    def __init__(self):
-        self.now = self.most = 0
-        self.lock = threading.Lock()
-
-    def block(self, values):
-        block = values.copy().view(Block)
-        block.owner = self
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        return block
-
-
-class Block(np.ndarray):
-    owner = None
-
-    def __del__(self):
-        if self.owner is not None:
-            with self.owner.lock:
-                self.owner.now -= 1
 
 
 def peak_memory(call):

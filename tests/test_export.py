@@ -64,6 +64,12 @@ def samples(n_samples, n_classes):
     return y, P
 
 
+def features(n_samples, n_classes):
+    """Six features of classes."""
+    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
+    return make_classification(n_samples, 6, **kinds, random_state=0)
+
+
 def as_input(P, kind):
     return P if kind == "proba" else 1.3 * np.log(np.maximum(P, 1e-12)) + 0.4
 
@@ -142,8 +148,7 @@ def test_several_labels():
 @pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-6), ("float64", 1e-12)])
 @pytest.mark.parametrize(("n_classes", "ensemble"), [(2, False), (3, True)])
 def test_classifiers(n_classes, ensemble, dtype, atol):
-    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
-    X, y = make_classification(10_400, 6, **kinds, random_state=0)
+    X, y = features(10_400, n_classes)
     X, y = X.astype(dtype), np.array(["a", "b", "c"])[y]
     linear = make_pipeline(StandardScaler(), LogisticRegression())
     alone = s.RecalibratedClassifierCV(linear, "platt", cv=3, ensemble=ensemble).fit(
@@ -161,8 +166,7 @@ def test_classifiers(n_classes, ensemble, dtype, atol):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_decision_values(n_classes):
     """A linear classifier without probabilities, on features of strange scales."""
-    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
-    X, y = make_classification(600, 6, **kinds, random_state=0)
+    X, y = features(600, n_classes)
     X *= 10.0 ** np.arange(-3, 3)
     for classifier in (RidgeClassifier(), make_pipeline(StandardScaler(), LinearSVC())):
         model = s.RecalibratedClassifierCV(classifier, "platt", cv=3).fit(X[:400], y[:400])
@@ -191,8 +195,7 @@ def test_classifiers_behind_a_scaler(classifier, scaled, n_classes):
     A tree meets them in single precision, which its converter forgets. In single precision a graph
     equals the model at the rounded features; else there is a warning with the difference.
     """
-    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
-    X, y = make_classification(1200, 6, **kinds, random_state=0)
+    X, y = features(1200, n_classes)
     X = X * 10.0 ** np.arange(-3, 3) + 100
     steps = [StandardScaler(), classifier] if scaled else [classifier]
     if not (scaled or classifier in TREES):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from skcalib._util.softmax import row_max, row_sum, softmax_parts
+from skcalib._util.arithmetic import row_max, row_sum, softmax_parts
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 10, 40])

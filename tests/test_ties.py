@@ -11,7 +11,13 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import cross_val_predict
 
 import skcalib as s
-from skcalib._util.ties import level_starts, merge_forecasts, merge_ties, ranked_classes, top_class
+from skcalib._util.arithmetic import (
+    level_starts,
+    merge_forecasts,
+    merge_ties,
+    ranked_classes,
+    top_class,
+)
 from skcalib.smoothers import IsotonicSmoother, LevelSets
 
 HUNDREDTHS = np.arange(1, 101) / 100

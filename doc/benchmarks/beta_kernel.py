@@ -18,8 +18,8 @@ from scipy.special import gammaln, logsumexp
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.smoothers import DirichletKernel
-from skcalib.smoothers.beta_sums import beta_leave_one_out
 from skcalib.smoothers.kernel import MOST_EVALUATIONS
+from skcalib.smoothers.kernel_sums import leave_one_out
 
 RATIO, ERROR, MEGABYTES, EXPONENT, SORTS = 100.0, 1e-9, 300.0, 1.1, 5.0
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]
@@ -58,7 +58,7 @@ def classwise(proba, y, bandwidth):
     weight = np.ones(len(y))
     problems = [(pairs(p), np.eye(2)[(y == k).astype(int)]) for k, p in enumerate(proba.T)]
     time, averages = shortest(
-        lambda: [beta_leave_one_out(f, weight, t)(bandwidth) for f, t in problems], 5
+        lambda: [leave_one_out(f, weight, t)(bandwidth) for f, t in problems], 5
     )
     rows = np.arange(0, len(y), max(1, len(y) // 640))
     slow, expected = shortest(lambda: [dense(f, t, bandwidth, rows) for f, t in problems[:3]])
@@ -77,7 +77,7 @@ def million(n_samples):
     before = peak_megabytes()
     forecast, target = binary(n_samples)
     weight = np.ones(n_samples)
-    beta_leave_one_out(forecast, weight, target)(1e-3)
+    leave_one_out(forecast, weight, target)(1e-3)
     given = (forecast.nbytes + target.nbytes + weight.nbytes) / 2**20
     print(peak_megabytes() - before - given)
 
@@ -108,7 +108,7 @@ def main():
             forecast, target = binary(n)
             weight = np.ones(n)
             times[n], _ = shortest(
-                lambda f=forecast, t=target, w=weight, h=bandwidth: beta_leave_one_out(f, w, t)(h),
+                lambda f=forecast, t=target, w=weight, h=bandwidth: leave_one_out(f, w, t)(h),
                 5,
             )
         sort, _ = shortest(lambda f=forecast: np.argsort(f[:, 1]), 5)

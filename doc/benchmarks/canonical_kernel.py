@@ -20,8 +20,8 @@ from _measure import DATA, Row, finish, megabytes_of_fresh_process, peak_megabyt
 from scipy.special import gammaln, xlogy
 from threadpoolctl import threadpool_limits
 
-from skcalib.smoothers import dirichlet_sums
-from skcalib.smoothers.dirichlet_sums import dirichlet_average, dirichlet_log_likelihoods
+from skcalib.smoothers import kernel_sums
+from skcalib.smoothers.kernel_sums import dirichlet_average, dirichlet_log_likelihoods
 
 RATIO, ERROR, MEGABYTES, TIMES = 60.0, 1e-12, 200.0, 2.5
 BANDWIDTH = 0.02
@@ -48,7 +48,7 @@ def engine(forecast, target, bandwidth=BANDWIDTH):
 
 def without_dropping(forecast, target, bandwidth=BANDWIDTH):
     """The same, with every source of every row."""
-    with patch.object(dirichlet_sums, "_MANY", np.inf):
+    with patch.object(kernel_sums, "_MANY", np.inf):
         return engine(forecast, target, bandwidth)
 
 

@@ -29,7 +29,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 import skcalib
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES
-from skcalib.grouping.partition import BalancedStump, FeatureBins, HistogramTree
+from skcalib.grouping.partition import BalancedStump, HistogramTree
 from skcalib.links.averaging import AverageWithout, ModelAverage
 from skcalib.recalibration import Recalibrator
 from skcalib.smoothers.spline import SplineCurve
@@ -133,7 +133,6 @@ FITTING = {
     ModelAverage: "fit",
     AverageWithout: "__init__",
     SplineCurve: "fit",
-    FeatureBins: "fit",
     HistogramTree: "fit",
     BalancedStump: "fit",
     **dict.fromkeys(BOOSTING, "fit"),
@@ -144,6 +143,7 @@ FUNCTIONS = (
     "fit_link",
     "logistic_regression",
     "isotonic_regression",
+    "quantile_codes",
     "_newton",
 )
 

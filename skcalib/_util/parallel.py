@@ -1,11 +1,17 @@
-"""Loops through joblib: tasks, draws and folds; and the threads of a single fit."""
+"""Loops through joblib: tasks, draws and folds; the threads of a fit, and fits that are shared."""
 
+from __future__ import annotations
+
+import hashlib
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import lru_cache
 from itertools import chain, islice
 from math import prod
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -92,3 +98,46 @@ def join_folds(parts, folds, n_samples):
     tested = times > 0
     total[tested] /= times[tested].reshape(-1, *[1] * (total.ndim - 1))
     return total, tested
+
+
+# --- Fits that are computed once ------------------------------------------------------------------
+
+
+_KNOWN: ContextVar[dict[tuple[Any, ...], Any] | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def shared_fits() -> Iterator[None]:
+    """Inside, equal inputs of `fit_once` are fitted once; in this thread and process only."""
+    known = _KNOWN.get()
+    token = _KNOWN.set({} if known is None else known)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def fit_once(fit: Callable[..., Any], *inputs: Any) -> Any:
+    """The result of ``fit(*inputs)`` for arrays and numbers; `shared_fits` keep it."""
+    known = _KNOWN.get()
+    if known is None:
+        return fit(*inputs)
+    key = fit.__qualname__, *map(_digest, inputs)
+    if key not in known:
+        known[key] = fit(*inputs)
+    return known[key]
+
+
+def add_fit(result: Any, fit: Callable[..., Any], *inputs: Any) -> None:
+    """Add the known result of ``fit(*inputs)``."""
+    known = _KNOWN.get()
+    if known is not None:
+        known[fit.__qualname__, *map(_digest, inputs)] = result
+
+
+def _digest(value):
+    """The value, or for an array its shape, type and the hash of its values."""
+    if not isinstance(value, np.ndarray):
+        return value
+    values = np.ascontiguousarray(value)
+    return value.shape, value.dtype.str, hashlib.sha256(values).digest()

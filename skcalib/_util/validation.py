@@ -15,9 +15,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skcalib._util.messages import is_finite, shown, unique_names
-from skcalib._util.softmax import row_sum
-from skcalib._util.suggestions import refusal
+from skcalib._util.arithmetic import row_sum
+from skcalib._util.messages import is_finite, refusal, shown, unique_names
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
@@ -453,7 +452,7 @@ def refuse_frames_to_fetch(values, name):
     if is_lazy(values):
         raise ValueError(
             f"{name} is a Dask collection, which would be computed as a whole: pass "
-            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to fit_chunks or "
+            f"{name}.compute() if it fits into memory. Otherwise pass its blocks to "
             "partial_fit, and apply a fitted map by map_blocks."
         )
     kind = type(values)

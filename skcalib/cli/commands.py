@@ -27,8 +27,7 @@ from skcalib._util.formatting import printable
 from skcalib._util.packing import is_packed
 from skcalib._util.progress import print_line, show_progress, stage
 from skcalib.cli.parser import ALPHA, LARGE, NOTION, PAGE, WINDOW, columns_of, print_note, reading
-from skcalib.data.class_columns import ColumnNames
-from skcalib.data.column_names import in_words, is_same_label
+from skcalib.data.class_columns import ColumnNames, in_words, is_same_label
 from skcalib.io import files, read_predictions
 from skcalib.io.roles import ROUNDING, ChoiceError
 from skcalib.monitoring import CalibrationMonitor

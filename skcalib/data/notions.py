@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from skcalib._util.arithmetic import ranked_classes, top_class
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.parameters import check_choice
-from skcalib._util.ties import ranked_classes, top_class
 from skcalib._util.validation import look_up
 
 __all__ = [

@@ -1,10 +1,8 @@
 """Displays: scikit-learn style figures. matplotlib is imported only when a figure is drawn."""
 
 from skcalib.displays.decisions import DecisionCurveDisplay, MurphyDisplay
-from skcalib.displays.decomposition import DecompositionDisplay
-from skcalib.displays.estimation import EstimationDisplay
-from skcalib.displays.group_calibration import GroupCalibrationDisplay
-from skcalib.displays.grouping import GroupingDisplay
+from skcalib.displays.errors import DecompositionDisplay, EstimationDisplay
+from skcalib.displays.groups import GroupCalibrationDisplay, GroupingDisplay
 from skcalib.displays.monitor import MonitorDisplay
 from skcalib.displays.recalibration import RecalibrationDisplay
 from skcalib.displays.reliability import ReliabilityDisplay

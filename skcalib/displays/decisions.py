@@ -16,12 +16,11 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 
-from skcalib._util.formatting import numbers
+from skcalib._util.arithmetic import reach_of
+from skcalib._util.formatting import Record, numbers
 from skcalib._util.messages import shown
 from skcalib._util.parallel import seed_of
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import reach_of
 from skcalib._util.types import (
     CV,
     ArrayLike,
@@ -34,8 +33,7 @@ from skcalib._util.types import (
 from skcalib.data.clusters import effective_size
 from skcalib.data.notions import Canonical, resolve_notion
 from skcalib.data.problem import ForecastSummary
-from skcalib.displays import drawing as draw
-from skcalib.displays.display import Display, by_event, panel_events
+from skcalib.displays import base
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
@@ -115,7 +113,7 @@ def model_events(y_true, y_proba, notion, *, name, **arguments):
     return [
         ModelEvent(model, event, problem)
         for model, proba, argument in models
-        for event, problem in panel_events(y_true, proba, notion, name=argument, **arguments)
+        for event, problem in base.panel_events(y_true, proba, notion, name=argument, **arguments)
     ]
 
 
@@ -160,7 +158,7 @@ class DecisionCurve(Record):
     _beside: ClassVar[tuple[str, ...]] = ("name", "event", "rate")
 
 
-class DecisionDisplay(Display):
+class DecisionDisplay(base.Display):
     """Base class: curves of decisions against the threshold.
 
     A display has the `_parts` that it draws. `_draw_beside` draws what is not a curve or a band,
@@ -208,35 +206,37 @@ class DecisionDisplay(Display):
                 f"name={name!r} is for a single model: leave it out, as several models have their "
                 "own names."
             )
-        style = draw.line_style(kwargs, curve_kwargs)
-        ref_style = draw.without_aliases(ref_line_kwargs) if ref_line else None
-        panels = by_event(self.curves)
-        if ax is None and len(panels) == 1:
-            ax = draw.new_axes((6.4, 4.6))
-        axes = draw.panel_axes(ax, len(panels))
+        style = base.line_style(kwargs, curve_kwargs)
+        ref_style = base.without_aliases(ref_line_kwargs) if ref_line else None
+        panels = base.grouped(self.curves)
+        axes = base.panel_axes(ax, len(panels), size=(6.4, 4.6) if len(panels) == 1 else None)
         artists: dict[str, list] = {part: [] for part in self._parts}
         for panel, (event, curves) in zip(axes, panels.items(), strict=True):
             # The limit of an earlier display on the same axes is kept if it is higher.
-            top = panel.get_ylim()[1] if draw.next_number(panel) else 0.0
-            labels = self._labels(curves, name)
-            lines = [
-                _draw_curve(panel, curve, {"label": label, **style})
-                for curve, label in zip(curves, labels, strict=True)
-            ]
+            top = panel.get_ylim()[1] if base.curve_number(panel) else 0.0
+            lines = []
+            for curve, label in zip(curves, self._labels(curves, name), strict=True):
+                look = base.next_style(panel) | {"label": label}
+                line = base.draw_curve(panel, curve.threshold, curve.estimate, look, style)
+                lines.append(line)
             artists["line"] += lines
             self._draw_beside(panel, curves, lines, artists, ref_style)
             for curve, line in zip(curves, lines, strict=True):
                 if band and np.isfinite(curve.low).all():  # a single sample has no interval
-                    area = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
+                    area = {"color": line.get_color(), "alpha": 0.2, **(band_kwargs or {})}
                     text = f"{self.confidence_level * 100:g} % confidence band"
-                    area |= {"label": draw.once(panel, text), **(band_kwargs or {})}
-                    ends = curve.threshold, curve.low, curve.high
-                    artists["band"].append(panel.fill_between(*ends, **area))
-            _label_axes(panel, event, self._quantity)
+                    ends = {"x": curve.threshold, "low": curve.low, "high": curve.high}
+                    artists["band"].append(base.draw_band(panel, **ends, style=area, text=text))
+            threshold = base.text_of(event, "Threshold probability", "Threshold of the confidence")
+            panel.set(xlabel=threshold, ylabel=self._quantity)
+            panel.autoscale(axis="x", tight=True)  # of all displays on the axes
+            first, last = panel.get_xlim()
+            left = 0.0 if first < _NEAR * last else first
+            panel.set_xlim(left, 1.0 if 1 - last < _NEAR * (1 - first) else last)
             self._set_heights(panel, curves, top)
         if legend:
-            draw.draw_legends(axes)
-        return draw.keep(self, artists | {"ax": axes})
+            base.draw_legends(axes)
+        return base.keep(self, axes, artists)
 
     def _labels(self, curves, name):
         """Text of each curve in the legend."""
@@ -251,26 +251,7 @@ class DecisionDisplay(Display):
         raise NotImplementedError
 
 
-def _draw_curve(ax, curve, style):
-    numbered, marker = draw.numbered(draw.next_number(ax))
-    numbered |= {"color": draw.next_color(ax), "linewidth": 1.6, "zorder": 3}
-    if len(curve.threshold) <= draw.FEW:
-        numbered |= {"marker": marker, "markersize": 4}
-    return ax.plot(curve.threshold, curve.estimate, **{**numbered, **style})[0]
-
-
 _NEAR = 0.05  # an axis that starts or ends this near to 0 or 1 extends to it
-
-
-def _label_axes(ax, event, quantity):
-    of = f" of {draw.event_text(event)}" if event else ""
-    top_label = event == "top label"
-    threshold = "Threshold of the confidence" if top_label else f"Threshold probability{of}"
-    ax.set(xlabel=threshold, ylabel=quantity)
-    ax.autoscale(axis="x", tight=True)  # of all displays on the axes
-    first, last = ax.get_xlim()
-    left = 0.0 if first < _NEAR * last else first
-    ax.set_xlim(left, 1.0 if 1 - last < _NEAR * (1 - first) else last)
 
 
 def _draw_references(ax, curves, lines, text, ref_style):
@@ -279,7 +260,7 @@ def _draw_references(ax, curves, lines, text, ref_style):
     drawn = []
     for curve, line in zip(curves, lines, strict=True):
         style = {"linestyle": ":", "linewidth": 1.3}
-        style["color"] = line.get_color() if different else draw.GREY
+        style["color"] = line.get_color() if different else base.GREY
         mark = f"{text} {curve.rate:.9g}"
         points = np.column_stack([curve.threshold, curve.reference])
         drawn.append(_draw_once(ax, points, text, mark, style | ref_style))
@@ -293,7 +274,7 @@ def _draw_once(ax, points, text, mark, style):
             points = np.concatenate([line.get_xydata(), points])
             line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
             return line
-    style = {"label": draw.once(ax, text), "gid": mark, "zorder": 1.5, **style}
+    style = {"label": base.once(ax, text), "gid": mark, "zorder": 1.5, **style}
     return ax.plot(*points.T, **style)[0]
 
 
@@ -560,10 +541,10 @@ class MurphyDisplay(DecisionDisplay):
         for curve, line in zip(curves, lines, strict=True):
             if curve.remaining is not None:
                 style = {"color": line.get_color(), "linestyle": "--", "linewidth": 1.0}
-                style |= {"label": draw.once(ax, "After recalibration"), "zorder": 3}
+                style |= {"label": base.once(ax, "After recalibration"), "zorder": 3}
                 artists["remaining"] += ax.plot(curve.threshold, curve.remaining, **style)
                 style = {"color": _REGRET, "alpha": 0.5, "linewidth": 0, "zorder": 2.5}
-                style |= {"label": draw.once(ax, "Regret of miscalibration"), "interpolate": True}
+                style |= {"label": base.once(ax, "Regret of miscalibration"), "interpolate": True}
                 ends = curve.threshold, curve.remaining, curve.estimate
                 area = ax.fill_between(*ends, where=curve.regret > 0, **style)
                 artists["regret"].append(area)
@@ -844,7 +825,7 @@ class DecisionCurveDisplay(DecisionDisplay):
         if ref_style is not None:
             artists["treat_all"] += _draw_references(ax, curves, lines, "Treat all", ref_style)
             threshold, text = curves[0].threshold, "Treat none"
-            style = {"color": draw.GREY, "linestyle": "-", "linewidth": 0.8, **ref_style}
+            style = {"color": base.GREY, "linestyle": "-", "linewidth": 0.8, **ref_style}
             points = np.column_stack([threshold, np.zeros(len(threshold))])
             artists["treat_none"].append(_draw_once(ax, points, text, text, style))
 

@@ -11,12 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import AxesLike
-from skcalib.displays import drawing as draw
-from skcalib.displays.display import complete_docstrings
+from skcalib.displays import base
 from skcalib.monitoring import Alarm, CalibrationMonitor, SequentialCalibrationTest, Window
 
 
-@complete_docstrings
+@base.complete_docstrings
 class MonitorDisplay:
     r"""A stream over time: the statistic with its threshold, the alarms, and the windows.
 
@@ -190,17 +189,14 @@ class MonitorDisplay:
         """
         from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-        style = draw.line_style(kwargs)
+        style = base.line_style(kwargs)
         monitor = self.windows is not None
         n_panels, size = (2, (6.6, 5.8)) if monitor else (1, (6.6, 3.6))
-        if ax is None:
-            axes = draw.new_axes(size, n_panels, sharex=True)
-        else:
-            axes = draw.panel_axes(ax, n_panels)
+        axes = base.panel_axes(ax, n_panels, size=size, sharex=True)
         top, threshold = axes[0], -np.log10(self.alpha)
         style = {"label": name or ("Statistic" if monitor else "e-value"), **style}
         line = _draw_path(top, self.path, threshold, style)
-        limit = {"color": draw.GREY, "linestyle": "--", "linewidth": 1.2, "zorder": 2}
+        limit = {"color": base.GREY, "linestyle": "--", "linewidth": 1.2, "zorder": 2}
         limit["label"] = f"Threshold {1 / self.alpha:,.6g}"
         drawn = top.axhline(threshold, **limit)
         alarms = _draw_alarms(top, self.alarms, "Alarm" if monitor else "First rejection")
@@ -220,13 +216,13 @@ class MonitorDisplay:
             panel.grid(axis="y", color="0.92", linewidth=0.8)
             panel.set_axisbelow(True)
         axes[-1].set_xlabel("Number of samples")
-        if legend and monitor and draw.fills_figure(axes):
-            draw.common_legend(
-                axes, [pair for panel in axes for pair in draw.legend_entries(panel)]
+        if legend and monitor and base.fills_figure(axes):
+            base.common_legend(
+                axes, [pair for panel in axes for pair in base.legend_entries(panel)]
             )
         elif legend:
-            draw.draw_legends(axes)
-        return draw.keep(self, artists | {"ax": axes})
+            base.draw_legends(axes)
+        return base.keep(self, axes, artists)
 
 
 def _with_alarms(path: np.ndarray, alarms: Sequence[Alarm]) -> np.ndarray:
@@ -252,7 +248,7 @@ def _draw_path(ax, path, threshold, style):
     top = max(threshold, finite.max(initial=0.0)) + 0.5
     bottom = min(-0.5, max(finite.min(initial=0.0) - 0.3, _LOWEST))
     shown = np.where(power == np.inf, top, np.where(power == -np.inf, np.nan, power))
-    style = {"color": draw.COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
+    style = {"color": base.COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
     line = ax.plot(path[:, 0], shown, **style)[0]
     if len(finite) and finite.min() < _LOWEST:
         bottom = finite.min() - 0.3
@@ -263,21 +259,21 @@ def _draw_path(ax, path, threshold, style):
 def _draw_alarms(ax, alarms, label):
     if not len(alarms):
         return None
-    style = {"color": draw.COLORS[1], "linewidth": 1.0, "alpha": 0.8, "zorder": 2.5, "label": label}
+    style = {"color": base.COLORS[1], "linewidth": 1.0, "alpha": 0.8, "zorder": 2.5, "label": label}
     return ax.vlines(alarms, 0, 1, transform=ax.get_xaxis_transform(), **style)
 
 
 def _draw_windows(ax, windows, level):
-    ax.axhline(0, color=draw.GREY, linestyle=":", linewidth=1.2, zorder=1.5)
+    ax.axhline(0, color=base.GREY, linestyle=":", linewidth=1.2, zorder=1.5)
     ax.set_ylabel("Observed - forecast")
     if not windows:
         return None
-    centre, reach = draw.ends_of([window.difference(level) for window in windows])
+    centre, reach = base.ends_of([window.difference(level) for window in windows])
     place = [(window.first + window.last) / 2 for window in windows]
     style = {"markersize": 4.5, "elinewidth": 1.2, "capsize": 2}
-    if len(windows) > draw.FEW:
+    if len(windows) > base.FEW:
         style = {"markersize": 2.5, "elinewidth": 0.8, "capsize": 0}
-    style |= {"color": draw.COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
+    style |= {"color": base.COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
     style["label"] = f"Window, {level * 100:g} % interval"
     return ax.errorbar(place, centre, yerr=np.where(np.isfinite(reach), reach, 0), **style)
 

@@ -12,24 +12,23 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, AxesLike, Label, MatrixLike
 from skcalib._util.validation import check_proba
 from skcalib.data.problem import check_problem
-from skcalib.displays import drawing as draw
-from skcalib.displays.display import MAX_PANELS, Display, by_event
+from skcalib.displays import base
 from skcalib.estimators.classifiers import aligned_proba
 from skcalib.estimators.recalibrated import CrossFitProba, RecalibratedClassifierCV
-from skcalib.recalibration.fitting import (
+from skcalib.recalibration.base import (
     check_fitted_recalibrator,
     fit_recalibrator,
     is_injective,
     recalibrated_proba,
     steps_of,
 )
-from skcalib.recalibration.stacked import resolve_recalibrator
+from skcalib.recalibration.held_out import resolve_recalibrator
 
 __all__ = ["RecalibrationDisplay", "RecalibrationMap"]
 
@@ -54,24 +53,6 @@ class RecalibrationMap(Record):
 
     _rows = ("before", "after")
     _beside = ("name", "event", "declared")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A recalibrator with its name and the forecasts to map, or None."""
-
-    name: str
-    recalibrator: Any
-    proba: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class MapOptions:
-    """What is drawn of the maps: arguments of the constructors."""
-
-    classes: Sequence[Any] | np.ndarray | None
-    pos_label: Label
-    max_points: int
 
 
 # --- What is drawn --------------------------------------------------------------------------------
@@ -102,47 +83,6 @@ def default_name(recalibrator):
     """Class of a recalibrator; the classes of the steps of a Pipeline."""
     steps = steps_of(recalibrator)
     return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
-
-
-def maps_of_recalibrators(pairs, y_proba, options):
-    """Maps of pairs (name, recalibrator) for the same forecasts, or for none."""
-    proba = None if y_proba is None else check_proba(y_proba)
-    known = [_known_classes(recalibrator, proba) for _, recalibrator in pairs]
-    for classes in known[1:]:
-        if not np.array_equal(classes, known[0]):
-            raise ValueError(
-                f"The recalibrators have different classes, {known[0].tolist()} and "
-                f"{classes.tolist()}: draw them one by one."
-            )
-    for _, recalibrator in pairs:
-        _check_names(recalibrator, y_proba)
-    positive = _positive(known[0], options.pos_label)
-    if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
-        proba = proba[:, ::-1]  # the single column is the probability of the first class
-    sources = [Source(name, recalibrator, proba) for name, recalibrator in pairs]
-    return _maps(sources, known[0], options, positive)
-
-
-def fitted_map(problem, recalibrator, name, options):
-    """Maps of a recalibrator that is fitted to a `Problem`."""
-    recalibrator = resolve_recalibrator(recalibrator)
-    if any(getattr(step, "input", "proba") == "logits" for step in steps_of(recalibrator)):
-        raise ValueError(
-            "recalibrator takes logits, but y_proba are probabilities: leave out input='logits', "
-            "or fit it to logits and use from_recalibrator."
-        )
-    known, proba, weight = problem.classes, problem.forecast, problem.sample_weight
-    fitted = fit_recalibrator(recalibrator, proba, problem.labels, weight, known, measure=False)
-    source = Source(default_name(fitted) if name is None else name, fitted, proba)
-    return _maps([source], known, options, _positive(known, options.pos_label), weight)
-
-
-def maps_in_classifier(estimator, X, name, options):
-    """Maps inside a classifier, at the probabilities of its inner classifier."""
-    pairs, known = _inner(estimator, X)
-    name = default_name(pairs[0][0]) if name is None else name
-    sources = [Source(name, recalibrator, proba) for recalibrator, proba in pairs]
-    return _maps(sources, known, options, _positive(known, options.pos_label))
 
 
 def _positive(known, pos_label):
@@ -189,40 +129,37 @@ def _inner(estimator, X):
     return pairs, classes
 
 
-def _maps(sources, known, options, positive, weight=None):
-    """The `RecalibrationMap` of each source and each class that is drawn."""
-    if len(known) < 2:
-        raise ValueError(
-            f"There is only one class, {known[0]!r}: its probability is always 1, so there "
-            "is no map to draw."
-        )
-    columns = _columns(known, options.classes, positive)
+def recalibration_maps(recalibrator, name, known, columns, *, proba, max_points, weight=None):
+    """The `RecalibrationMap` of each class that is drawn, at the forecasts `proba` or None."""
+    declared = ", ".join(_declared(recalibrator))
     joined = len(known) == 2
-    maps = []
-    for source in sources:
-        proba, declared = source.proba, ", ".join(_declared(source.recalibrator))
-        if not joined:
-            rows = _thinned(proba, len(known), options.max_points)
-            forecast, answer = proba[rows], _apply(source.recalibrator, known, proba[rows])
-            if len(rows) < len(proba):
-                declared = f"{declared}\n{len(rows):,} of {len(proba):,} forecasts".lstrip("\n")
-        for k in columns:
-            if joined:
-                before, after = _trace(source.recalibrator, known, k)
-            else:
-                before, after = forecast[:, k], answer[:, k]
-            equal = None if proba is None else np.ones(len(proba))
-            recalibration_map = RecalibrationMap(
-                name=source.name,
-                event=f"class {known[k]}",
-                before=before,
-                after=after,
-                joined=joined,
-                scores=None if proba is None else proba[:, k],
-                declared=declared,
-                weight=equal if weight is None else weight,
+    if not joined:
+        if proba is None:
+            raise ValueError(
+                f"The map of {len(known)} classes is not a single curve and is drawn at forecasts: "
+                "pass y_proba."
             )
-            maps.append(recalibration_map)
+        n_points = min(len(proba), max_points)
+        rows = np.linspace(0, len(proba) - 1, n_points).round().astype(int)
+        forecast, answer = proba[rows], _apply(recalibrator, known, proba[rows])
+        if len(rows) < len(proba):
+            declared = f"{declared}\n{len(rows):,} of {len(proba):,} forecasts".lstrip("\n")
+    if weight is None and proba is not None:
+        weight = np.ones(len(proba))
+    maps = []
+    for k in columns:
+        curve = _trace(recalibrator, known, k) if joined else (forecast[:, k], answer[:, k])
+        recalibration_map = RecalibrationMap(
+            name=name,
+            event=f"class {known[k]}",
+            before=curve[0],
+            after=curve[1],
+            joined=joined,
+            scores=None if proba is None else proba[:, k],
+            declared=declared,
+            weight=weight,
+        )
+        maps.append(recalibration_map)
     return maps
 
 
@@ -242,19 +179,13 @@ def _known_classes(recalibrator, proba):
     return np.asarray(known)
 
 
-def _check_names(recalibrator, y_proba):
-    """The columns of a data frame must be in the order of the recalibrator's fit."""
-    names = list(getattr(y_proba, "columns", ()))
-    fitted = list(getattr(recalibrator, "feature_names_in_", ()))
-    if len(names) == len(fitted) and names != fitted:
-        raise ValueError(
-            f"The columns of y_proba are named {names}, but {type(recalibrator).__name__} was "
-            f"fitted to {fitted}."
-        )
-
-
 def _columns(known, classes, positive):
     """Positions of the classes to draw; by default the positive class, or all of three or more."""
+    if len(known) < 2:
+        raise ValueError(
+            f"There is only one class, {known[0]!r}: its probability is always 1, so there "
+            "is no map to draw."
+        )
     if classes is None:
         last = 1 if positive is None else positive
         columns = [last] if len(known) == 2 else list(range(len(known)))
@@ -267,23 +198,12 @@ def _columns(known, classes, positive):
             error = f"contains {shown(unknown[0])}" if unknown else "must list classes"
             raise ValueError(f"classes {error}: the classes are {known.tolist()}.")
         columns = [position[label] for label in asked]
-    if len(columns) > MAX_PANELS:
+    if len(columns) > base.MAX_PANELS:
         raise ValueError(
-            f"There is one panel per class, and {len(columns)} exceed the limit of {MAX_PANELS} "
-            "panels: choose some with classes=[...]."
+            f"There is one panel per class, and {len(columns)} exceed the limit of "
+            f"{base.MAX_PANELS} panels: choose some with classes=[...]."
         )
     return columns
-
-
-def _thinned(proba, n_classes, max_points):
-    """Rows of the forecasts to draw, evenly spaced in the given order."""
-    if proba is None:
-        raise ValueError(
-            f"The map of {n_classes} classes is not a single curve and is drawn at forecasts: pass "
-            "y_proba."
-        )
-    n_points = min(len(proba), max_points)
-    return np.linspace(0, len(proba) - 1, n_points).round().astype(int)
 
 
 def _apply(recalibrator, known, proba):
@@ -345,7 +265,7 @@ def _trace(recalibrator, known, k):
 # --- The figure -----------------------------------------------------------------------------------
 
 
-class RecalibrationDisplay(Display):
+class RecalibrationDisplay(base.DiagonalDisplay):
     r"""Plot the map of a fitted recalibrator: probability after against probability before.
 
     Create one with `from_predictions`, `from_recalibrator`, `from_recalibrators` or
@@ -410,6 +330,10 @@ class RecalibrationDisplay(Display):
         injective, may change the predicted class
     """
 
+    _parts = ("line", "ref_line", "ax_hist")
+    _diagonal = "Unchanged"
+    _outcome = "Recalibrated probability"
+
     def __init__(self, maps: list[RecalibrationMap]) -> None:
         self.maps = list(maps)
 
@@ -449,8 +373,19 @@ class RecalibrationDisplay(Display):
         problem = check_problem(
             y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
         )
-        options = MapOptions(classes, pos_label, max_points)
-        return cls(fitted_map(problem, recalibrator, name, options)).plot(ax=ax, **plot_params)
+        recalibrator = resolve_recalibrator(recalibrator)
+        if any(getattr(step, "input", "proba") == "logits" for step in steps_of(recalibrator)):
+            raise ValueError(
+                "recalibrator takes logits, but y_proba are probabilities: leave out "
+                "input='logits', or fit it to logits and use from_recalibrator."
+            )
+        known, proba, weight = problem.classes, problem.forecast, problem.sample_weight
+        fitted = fit_recalibrator(recalibrator, proba, problem.labels, weight, known, measure=False)
+        name = default_name(fitted) if name is None else name
+        columns = _columns(known, classes, _positive(known, pos_label))
+        points = {"proba": proba, "max_points": max_points, "weight": weight}
+        maps = recalibration_maps(fitted, name, known, columns, **points)
+        return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
     @checks_parameters
@@ -503,9 +438,14 @@ class RecalibrationDisplay(Display):
         ['class 0', 'class 1', 'class 2']
         """
         name = default_name(recalibrator) if name is None else name
-        options = MapOptions(classes, pos_label, max_points)
-        return cls(maps_of_recalibrators([(name, recalibrator)], y_proba, options)).plot(
-            ax=ax, **plot_params
+        return cls.from_recalibrators(
+            {name: recalibrator},
+            y_proba,
+            classes=classes,
+            pos_label=pos_label,
+            max_points=max_points,
+            ax=ax,
+            **plot_params,
         )
 
     @classmethod
@@ -550,8 +490,36 @@ class RecalibrationDisplay(Display):
         ['TemperatureScaling', 'IsotonicRecalibrator']
         """
         pairs = name_recalibrators(recalibrators)
-        options = MapOptions(classes, pos_label, max_points)
-        return cls(maps_of_recalibrators(pairs, y_proba, options)).plot(ax=ax, **plot_params)
+        proba = None if y_proba is None else check_proba(y_proba)
+        classes_of_maps = [_known_classes(recalibrator, proba) for _, recalibrator in pairs]
+        known = classes_of_maps[0]
+        for different in classes_of_maps[1:]:
+            if not np.array_equal(different, known):
+                raise ValueError(
+                    f"The recalibrators have different classes, {known.tolist()} and "
+                    f"{different.tolist()}: draw them one by one."
+                )
+        names = list(getattr(y_proba, "columns", ()))  # of a data frame
+        for _, recalibrator in pairs:
+            fitted = list(getattr(recalibrator, "feature_names_in_", ()))
+            if len(names) == len(fitted) and names != fitted:
+                raise ValueError(
+                    f"The columns of y_proba are named {names}, but {type(recalibrator).__name__} "
+                    f"was fitted to {fitted}."
+                )
+        positive = _positive(known, pos_label)
+        if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
+            proba = proba[:, ::-1]  # the single column is the probability of the first class
+        columns = _columns(known, classes, positive)
+        points = {"proba": proba, "max_points": max_points}
+        maps = [
+            recalibration_map
+            for name, recalibrator in pairs
+            for recalibration_map in recalibration_maps(
+                recalibrator, name, known, columns, **points
+            )
+        ]
+        return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
     @checks_parameters
@@ -598,8 +566,17 @@ class RecalibrationDisplay(Display):
         TemperatureScaling
         injective, keeps the order of classes
         """
-        options = MapOptions(classes, pos_label, max_points)
-        return cls(maps_in_classifier(estimator, X, name, options)).plot(ax=ax, **plot_params)
+        pairs, known = _inner(estimator, X)
+        name = default_name(pairs[0][0]) if name is None else name
+        columns = _columns(known, classes, _positive(known, pos_label))
+        maps = [
+            recalibration_map
+            for recalibrator, proba in pairs
+            for recalibration_map in recalibration_maps(
+                recalibrator, name, known, columns, proba=proba, max_points=max_points
+            )
+        ]
+        return cls(maps).plot(ax=ax, **plot_params)
 
     def plot(
         self,
@@ -628,62 +605,46 @@ class RecalibrationDisplay(Display):
             If `ax` cannot hold the panels, for a name of several recalibrators, and for an unknown
             scale.
         """
-        panels = by_event(self.maps)
-        names = list(dict.fromkeys(drawn.name for drawn in self.maps))
-        if name is not None and len(names) > 1:
+        panels = base.grouped(self.maps)
+        n_names = len(base.grouped(self.maps, "name"))
+        if name is not None and n_names > 1:
             raise ValueError(
-                f"name is for a single recalibrator, but there are {len(names)}: name them with a "
+                f"name is for a single recalibrator, but there are {n_names}: name them with a "
                 "dict in from_recalibrators."
             )
-        style = draw.line_style(kwargs, curve_kwargs)
-        ref_style = draw.without_aliases(ref_line_kwargs)
-        axes = draw.panel_axes(ax, len(panels))
+        style = base.line_style(kwargs, curve_kwargs)
+        ref_style = base.without_aliases(ref_line_kwargs) if ref_line else None
+        axes = base.panel_axes(ax, len(panels))
         with_scores = [drawn for drawn in self.maps if drawn.scores is not None]
-        draw.scale_panels(axes, [(drawn.scores, drawn.weight) for drawn in with_scores], scale)
-        artists: dict[str, list] = {part: [] for part in ("line", "ref_line", "ax_hist")}
-        for panel, (event, maps) in zip(axes, panels.items(), strict=True):
-            if ref_line:
-                artists["ref_line"].append(draw.draw_reference(panel, draw.UNCHANGED, **ref_style))
-            lines = _draw_maps(panel, maps, name, style)
-            artists["line"] += lines
-            with_scores = [drawn for drawn in maps if drawn.scores is not None]
-            if histogram and with_scores:
-                color = lines[0].get_color() if len(names) == 1 else "0.4"
-                hist_style = {"color": color, **(hist_kwargs or {})}
-                inset = draw.draw_scores(panel, *draw.scores_of(with_scores), **hist_style)
-                artists["ax_hist"].append(inset)
-            draw.square_axes(panel, event)
-            panel.set_ylabel(panel.get_xlabel().replace("Predicted", "Recalibrated", 1))
+        base.scale_panels(axes, [(drawn.scores, drawn.weight) for drawn in with_scores], scale)
+        artists = self._draw_panels(
+            axes,
+            panels.items(),
+            [base.scores_of(maps) for maps in panels.values()],
+            ref_style=ref_style,
+            hist_style=(hist_kwargs or {}) if histogram else None,
+            name=name,
+            style=style,
+        )
         if legend:
-            draw.draw_legends(axes, markerscale=2.5)
-        return draw.keep(self, artists | {"ax": axes})
+            base.draw_legends(axes, markerscale=2.5)
+        return base.keep(self, axes, artists)
 
-
-def _draw_maps(ax, maps, name, style):
-    """Lines of the maps of one class; those of one name, as of folds, share a colour."""
-    lines = []
-    for name_of_map, folds in _by_name(maps).items():
-        look, marker = draw.numbered(draw.next_number(ax))
-        text = name_of_map if name is None else name
-        look |= {"color": draw.next_color(ax), "label": _label(folds, text), "zorder": 3}
-        if folds[0].joined:
-            look |= {"linewidth": 1.6, "alpha": 1.0 if len(folds) == 1 else 0.6}
-        else:
-            look |= {"linestyle": "", "marker": marker, "markeredgewidth": 0, "alpha": 0.4}
-            look |= {"markersize": 2 if len(maps) == 1 else 1.8, "rasterized": True}
-        for fold in folds:
-            lines += ax.plot(fold.before, fold.after, **{**look, **style})
-            look["label"] = None  # one entry of the legend
-    return lines
-
-
-def _by_name(maps):
-    names = dict.fromkeys(drawn.name for drawn in maps)
-    return {name: [drawn for drawn in maps if drawn.name == name] for name in names}
-
-
-def _label(folds, name):
-    """Name and declared properties; for several folds, all that occur."""
-    number = f" ({len(folds)} folds)" if len(folds) > 1 else ""
-    declared = " / ".join(dict.fromkeys(fold.declared for fold in folds))
-    return f"{name}{number}\n{declared}".strip("\n")
+    def _draw_curves(self, ax, maps, artists, *, name, style):
+        """Lines of the maps of one class; those of one name, as of folds, share a colour."""
+        for name_of_map, folds in base.grouped(maps, "name").items():
+            number = f" ({len(folds)} folds)" if len(folds) > 1 else ""
+            declared = " / ".join(dict.fromkeys(fold.declared for fold in folds))
+            label = f"{name_of_map if name is None else name}{number}\n{declared}".strip("\n")
+            look = base.next_style(ax) | {"label": label}
+            if folds[0].joined:
+                look |= {"marker": None, "markersize": None}
+                look |= {"alpha": 1.0 if len(folds) == 1 else 0.6}
+            else:
+                look |= {"linestyle": "", "linewidth": None, "markeredgewidth": 0, "alpha": 0.4}
+                look |= {"markersize": 2 if len(maps) == 1 else 1.8, "rasterized": True}
+            for fold in folds:
+                artists["line"] += ax.plot(fold.before, fold.after, **{**look, **style})
+                look["label"] = None  # one entry of the legend
+        several = len(base.grouped(self.maps, "name")) > 1
+        return "0.4" if several else artists["line"][-1].get_color()

@@ -17,12 +17,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from skcalib._util.formatting import nonnegative_text
-from skcalib._util.messages import shown
+from skcalib._util.arithmetic import merge_ties
+from skcalib._util.formatting import Record, nonnegative_text
+from skcalib._util.messages import refusal, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.suggestions import refusal
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import (
     CV,
     ArrayLike,
@@ -44,8 +42,7 @@ from skcalib.data.clusters import (
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Multilabel, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, check_problem
-from skcalib.displays import drawing as draw
-from skcalib.displays.display import Display, binary_problems, by_event, panel_events
+from skcalib.displays import base
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.errors.corp import (
     BANDS,
@@ -143,32 +140,31 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
 
 def reliability_curves(events, options, rng, *, errors=True):
     """One `ReliabilityCurve` for each event and its `Problem`; `errors` are for a legend."""
-    return [_one_curve(event, problem, options, rng, errors) for event, problem in events]
-
-
-def _one_curve(event, problem, options, rng, errors):
-    curve = make_curve(options.smoother, problem)
-    level = options.confidence_level
-    low = high = error = None
-    if options.band == "consistency":
-        low, high = consistency_band(curve, problem, level, options.n_resamples, rng)
-    elif options.band == "confidence":
-        low, high = curve.confidence(level, options.n_resamples, rng)
-    if errors and problem.n_samples > 1:  # one sample has no held-out estimate
-        error = estimate_proper_error(
-            problem, loss="brier", notion="canonical", confidence_level=level
-        ).interval
-    return ReliabilityCurve(
-        event=event,
-        prob_pred=curve.prob_pred,
-        prob_true=curve.prob_true,
-        low=low,
-        high=high,
-        joined=curve.joined,
-        scores=problem.forecast[:, 1],
-        weight=problem.weight,
-        error=error,
-    )
+    curves, level = [], options.confidence_level
+    for event, problem in events:
+        curve = make_curve(options.smoother, problem)
+        low = high = error = None
+        if options.band == "consistency":
+            low, high = consistency_band(curve, problem, level, options.n_resamples, rng)
+        elif options.band == "confidence":
+            low, high = curve.confidence(level, options.n_resamples, rng)
+        if errors and problem.n_samples > 1:  # one sample has no held-out estimate
+            error = estimate_proper_error(
+                problem, loss="brier", notion="canonical", confidence_level=level
+            ).interval
+        drawn = ReliabilityCurve(
+            event=event,
+            prob_pred=curve.prob_pred,
+            prob_true=curve.prob_true,
+            low=low,
+            high=high,
+            joined=curve.joined,
+            scores=problem.forecast[:, 1],
+            weight=problem.weight,
+            error=error,
+        )
+        curves.append(drawn)
+    return curves
 
 
 def legend_label(curves, name):
@@ -354,7 +350,7 @@ class SplinedCurve:
 # --- The diagram ----------------------------------------------------------------------------------
 
 
-class ReliabilityDisplay(Display):
+class ReliabilityDisplay(base.DiagonalDisplay):
     r"""Reliability diagram: observed frequency against forecast.
 
     Create one with `from_estimator`, `from_predictions` or `from_cv_results`. A classifier is
@@ -458,6 +454,8 @@ class ReliabilityDisplay(Display):
         0.004 [0.001, 0.009]
     """
 
+    _parts = ("line", "band", "ref_line", "ax_hist")
+
     def __init__(
         self,
         curves: list[ReliabilityCurve],
@@ -542,7 +540,7 @@ class ReliabilityDisplay(Display):
             n_bins = 5 if n_bins is None and strategy in ("uniform", "quantile") else n_bins
             plot_params = {"histogram": False, "scale": "linear"} | plot_params
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
-        events = panel_events(
+        events = base.panel_events(
             y_true,
             y_proba,
             options.notion,
@@ -775,7 +773,7 @@ class ReliabilityDisplay(Display):
                 pos_label=pos_label,
                 groups=take_rows(groups, test),
             )
-            events = binary_problems(problem, pos_label, options.notion)
+            events = base.binary_problems(problem, pos_label, options.notion)
             curves += reliability_curves(events, options, rng)
         if name is None:
             name = name_with_response(cv_results["estimator"][0], response_method)
@@ -798,58 +796,50 @@ class ReliabilityDisplay(Display):
         **kwargs: Any,
     ) -> Self:
         """Draw the diagram."""
-        panels = by_event(self.curves)
-        style = draw.line_style(kwargs, curve_kwargs)
-        ref_style = draw.without_aliases(ref_line_kwargs)
-        axes = draw.panel_axes(ax, len(panels), histogram=histogram)
-        artists: dict[str, list] = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
+        panels = base.grouped(self.curves)
+        style = base.line_style(kwargs, curve_kwargs)
+        ref_style = base.without_aliases(ref_line_kwargs) if ref_line else None
+        axes = base.panel_axes(ax, len(panels), histogram=histogram)
         if self.summary is not None:
             self.table_ = _draw_table(axes[0], self.summary.lines(), widen=ax is None)
-        rows = [draw.scores_of(curves) for curves in panels.values()]
-        draw.scale_panels(axes, rows, scale)
-        for panel, (event, curves), row in zip(axes, panels.items(), rows, strict=True):
-            number, color = draw.next_number(panel), style.get("color") or draw.next_color(panel)
-            if ref_line:
-                artists["ref_line"].append(draw.draw_reference(panel, draw.REFERENCE, **ref_style))
-            # The folds of a cross-validation share a colour and one entry of the legend.
-            shared = {"color": color, "alpha": 1.0 if len(curves) == 1 else 0.6}
-            label = legend_label(curves, self.name if name is None else name)
-            for curve in curves:
-                line = _draw_curve(panel, curve, number, {**shared, "label": label, **style})
-                artists["line"].append(line)
-                label = None
-                if curve.low is not None:
-                    band_style = {"color": color, "zorder": 2, **(band_kwargs or {})}
-                    artists["band"].append(self._draw_band(panel, curve, band_style))
-            if histogram:
-                hist_style = {"color": color, **(hist_kwargs or {})}
-                artists["ax_hist"].append(draw.draw_scores(panel, *row, **hist_style))
-            draw.square_axes(panel, event)
-        if legend:
-            draw.draw_legends(axes)
-        return draw.keep(self, artists | {"ax": axes})
-
-    def _draw_band(self, ax, curve, style):
-        """Area where the curve is joined, bars where it is a set of bins."""
-        text = draw.once(ax, f"{self.confidence_level * 100:g} % {self.band} band")
-        limits = np.clip([curve.low, curve.high], *ax.get_ylim())
-        if curve.joined and len(curve.prob_pred) > 1:
-            return ax.fill_between(
-                curve.prob_pred, *limits, **{"alpha": 0.22, "linewidth": 0, "label": text, **style}
-            )
-        return ax.vlines(
-            curve.prob_pred, *limits, **{"alpha": 0.3, "linewidth": 5, "label": text, **style}
+        samples = [base.scores_of(curves) for curves in panels.values()]
+        base.scale_panels(axes, samples, scale)
+        artists = self._draw_panels(
+            axes,
+            panels.items(),
+            samples,
+            ref_style=ref_style,
+            hist_style=(hist_kwargs or {}) if histogram else None,
+            name=self.name if name is None else name,
+            style=style,
+            band_style=band_kwargs or {},
         )
+        if legend:
+            base.draw_legends(axes)
+        return base.keep(self, axes, artists)
 
-
-def _draw_curve(ax, curve, number, style):
-    """Curve; points are marked where there are few."""
-    numbered, marker = draw.numbered(number)
-    numbered |= {"linewidth": 1.6, "zorder": 3}
-    if len(curve.prob_pred) <= draw.FEW:
-        numbered |= {"marker": marker, "markersize": 4}
-    height = np.clip(curve.prob_true, *ax.get_ylim())  # 0 and 1 lie beyond a logit axis
-    return ax.plot(curve.prob_pred, height, **{**numbered, **style})[0]
+    def _draw_curves(self, ax, curves, artists, *, name, style, band_style):
+        """Curves and bands; the folds of a cross-validation share a colour and a legend entry."""
+        look, label = base.next_style(ax), legend_label(curves, name)
+        look |= {"alpha": 1.0 if len(curves) == 1 else 0.6}
+        for curve in curves:
+            height = np.clip(curve.prob_true, *ax.get_ylim())  # 0 and 1 lie beyond a logit axis
+            line = base.draw_curve(ax, curve.prob_pred, height, {**look, "label": label}, style)
+            artists["line"].append(line)
+            label = None
+            if curve.low is None:
+                continue
+            bars = not curve.joined or len(curve.prob_pred) == 1
+            band = base.draw_band(
+                ax,
+                curve.prob_pred,
+                *np.clip([curve.low, curve.high], *ax.get_ylim()),
+                {"color": line.get_color(), "alpha": 0.3 if bars else 0.22, **band_style},
+                f"{self.confidence_level * 100:g} % {self.band} band",
+                bars=bars,
+            )
+            artists["band"].append(band)
+        return artists["line"][-1].get_color()
 
 
 def _draw_table(ax, rows, *, widen):

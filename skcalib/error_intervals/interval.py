@@ -11,14 +11,12 @@ import numpy as np
 from scipy.stats import norm as normal
 from sklearn.utils import check_random_state
 
-from skcalib._util.messages import number_of, shown
+from skcalib._util.messages import number_of, refusal, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.notions import Multilabel
-from skcalib.data.problem import ForecastSummary, LabelsLike, check_problem
-from skcalib.data.samples import reduced, refuse_groups
+from skcalib.data.problem import ForecastSummary, LabelsLike, check_problem, reduced, refuse_groups
 from skcalib.error_intervals.quantities import QUANTITIES, by
 from skcalib.error_intervals.request import (
     ErrorInterval,

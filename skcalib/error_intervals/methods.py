@@ -18,8 +18,7 @@ from scipy.stats import t as student
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.data.notions import Canonical, resolve_notion, resolve_reduced
-from skcalib.data.problem import ForecastSummary, Problem, check_problem
-from skcalib.data.samples import Samples, only_problem
+from skcalib.data.problem import ForecastSummary, Problem, Samples, check_problem, only_problem
 from skcalib.error_intervals.proper import (
     FEW_REASON,
     SMOOTHED,

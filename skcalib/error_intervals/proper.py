@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
-from skcalib._util.ties import merge_ties
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.types import Method
 from skcalib.data.clusters import (
     cluster_sums,
@@ -51,8 +51,8 @@ from skcalib.scores import (
     resolve_method,
     weighted_mean,
 )
-from skcalib.stats.few_events import FEW_LABELS
 from skcalib.stats.means import (
+    FEW_LABELS,
     MeanInterval,
     clopper_pearson,
     clustered_size,

@@ -14,16 +14,14 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.formatting import record_text
+from skcalib._util.formatting import Record, record_text
 from skcalib._util.messages import number_of
 from skcalib._util.parallel import draw_batches, draw_each
-from skcalib._util.records import Record
 from skcalib._util.validation import weighted_rows
 from skcalib.data.clusters import in_order, independent_size, student_level
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Multilabel, Notion
-from skcalib.data.problem import Problem, check_problem
-from skcalib.data.samples import only_problem
+from skcalib.data.problem import Problem, check_problem, only_problem
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.stats.pvalues import monte_carlo_pvalue
 

@@ -15,16 +15,14 @@ import numpy as np
 from scipy.special import erf
 from sklearn.base import clone
 
-from skcalib._util.messages import is_finite
+from skcalib._util.arithmetic import bin_ends, split_centre
+from skcalib._util.formatting import Record
+from skcalib._util.messages import is_finite, refusal
 from skcalib._util.parameters import check_choice, checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.suggestions import refusal
-from skcalib._util.ties import bin_ends, split_centre
 from skcalib._util.types import ArrayLike, Bins, Label, Strategy
 from skcalib._util.validation import look_up
 from skcalib.data.notions import NotionLike, resolve_notion, resolve_reduced
-from skcalib.data.problem import check_problem
-from skcalib.data.samples import Samples, SketchedSamples, read_samples
+from skcalib.data.problem import Samples, SketchedSamples, check_problem, read_samples
 from skcalib.scores import Brier, Divergence, Lp, TotalVariation, expected_divergence
 from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother, quantile_cuts

@@ -19,20 +19,27 @@ from scipy.stats import chi2
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._util.formatting import Record
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.parallel import draw_each, run_each
 from skcalib._util.parameters import check_choice, checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, Multilabel, NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events, named_events, reduced
+from skcalib.data.problem import (
+    ForecastSummary,
+    LabelsLike,
+    Problem,
+    binary_events,
+    check_problem,
+    named_events,
+    reduced,
+)
 from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.smoothers.partition import TiedScores
-from skcalib.stats.few_events import refutation
+from skcalib.stats.means import refutation
 from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
 

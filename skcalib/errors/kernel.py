@@ -38,10 +38,9 @@ from skcalib._util.validation import check_proba, look_up, mean_one
 from skcalib.data.clusters import cluster_sums
 from skcalib.data.labels import check_y, class_columns, draw_codes, one_hot_rows
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
-from skcalib.data.problem import Problem, check_problem
-from skcalib.data.samples import over_labels
+from skcalib.data.problem import Problem, check_problem, over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
-from skcalib.stats.few_events import FEW, impossible_labels, uncertain_labels
+from skcalib.stats.means import FEW, impossible_labels, uncertain_labels
 from skcalib.stats.pvalues import drawn_pvalue
 
 STATISTICS = ("auto", "biased", "unbiased", "linear", "block")

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, stdtrit
 
+from skcalib._util.formatting import Record, interval_rows
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
-from skcalib.data.samples import only_problem, over_problems, reduced
+from skcalib.data.problem import only_problem, over_problems, reduced
 from skcalib.links.newton import likelihood_tolerance, logistic_regression
 from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
 from skcalib.smoothers import SmootherLike, resolve_smoother
-from skcalib.stats.few_events import FEW, uncertain_labels
-from skcalib.stats.means import MeanInterval
+from skcalib.stats.means import FEW, MeanInterval, uncertain_labels
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike, Problem

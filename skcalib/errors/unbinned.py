@@ -16,14 +16,14 @@ import numpy as np
 from scipy.fft import dct, irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 
+from skcalib._util.arithmetic import level_starts, top_class
+from skcalib._util.formatting import Record
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import level_starts, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import effective_size
 from skcalib.data.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
-from skcalib.data.samples import SketchedSamples, read_samples
+from skcalib.data.problem import SketchedSamples, read_samples
 from skcalib.errors.binned import resolve_norm
 from skcalib.scores import weighted_mean
 

@@ -14,8 +14,7 @@ from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
 from skcalib._util.validation import check_proba
 from skcalib.data.notions import Multilabel, NotionLike, resolve_notion
-from skcalib.data.problem import Problem, check_problem
-from skcalib.data.samples import reduced_fields
+from skcalib.data.problem import Problem, check_problem, reduced_fields
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.estimators.classifiers import ClassifierInspector
 from skcalib.proper.proper import ScoreDecomposition, decompose, reads_only, resolve_estimate

@@ -50,7 +50,7 @@ from skcalib.data.labels import check_y, has_columns, unique_labels
 from skcalib.data.notions import Multilabel, resolve_notion
 from skcalib.data.problem import Problem, check_problem, problem_of
 from skcalib.links.logits import LogitScale
-from skcalib.recalibration.fitting import align_columns, warn_without_weight, weight_params
+from skcalib.recalibration.base import align_columns, warn_without_weight, weight_params
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -52,15 +52,21 @@ from skcalib.estimators.classifiers import (
     some_rows,
     use_fitted,
 )
-from skcalib.recalibration.base import TransformerOfColumns, forecast_range, outside_range
-from skcalib.recalibration.fitting import (
+from skcalib.recalibration.base import (
+    TransformerOfColumns,
     fit_recalibrator,
+    forecast_range,
+    outside_range,
     recalibrated_proba,
     takes_features,
     warn_without_weight,
 )
-from skcalib.recalibration.held_out import candidate_names, select_recalibrator
-from skcalib.recalibration.stacked import StackedRecalibrator, resolve_recalibrator
+from skcalib.recalibration.held_out import (
+    StackedRecalibrator,
+    candidate_names,
+    resolve_recalibrator,
+    select_recalibrator,
+)
 from skcalib.scores import LossLike, resolve_training_loss
 
 if TYPE_CHECKING:

@@ -1,18 +1,18 @@
 """Grouping loss, and comparison of groups at equal scores."""
 
+from skcalib.grouping.bounds import Region
 from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations, calibration_by_group
 from skcalib.grouping.differences import (
     GroupComparison,
     GroupDifference,
     differences_at_equal_scores,
 )
-from skcalib.grouping.equal_curves import CurveEqualityTest, calibration_curve_equality_test
+from skcalib.grouping.equal_scores import CurveEqualityTest, calibration_curve_equality_test
 from skcalib.grouping.estimator import (
     GroupingImprovement,
     GroupingLossEstimator,
     grouping_improvement,
 )
-from skcalib.grouping.partition_bound import Region
 from skcalib.grouping.soft_labels import SoftLabelDecomposition, soft_label_decomposition
 
 __all__ = [

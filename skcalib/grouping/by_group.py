@@ -15,17 +15,12 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._util.formatting import printable
+from skcalib._util.formatting import Record, printable
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, GroupsLike, Label
 from skcalib._util.validation import check_indices, mean_one, take_rows, to_numpy, weighted_rows
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
-from skcalib.data.labels import check_y
-from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.data.samples import binary_events, named_events, refuse_data_of_summary
-from skcalib.data.table_columns import (
+from skcalib.data.features import (
     Column,
     is_frame,
     names_of_columns,
@@ -34,8 +29,19 @@ from skcalib.data.table_columns import (
     resolution,
     times_as_text,
 )
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
+from skcalib.data.problem import (
+    ForecastSummary,
+    LabelsLike,
+    Problem,
+    binary_events,
+    check_problem,
+    named_events,
+    refuse_data_of_summary,
+)
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.grouping.equal_scores import EqualScores, compare, label_sum_pvalue
+from skcalib.grouping.equal_scores import EqualScores, compare, join, label_sum_pvalue
 from skcalib.scores import weighted_mean
 from skcalib.stats.means import MeanInterval, observed_expected_ratio, rate_interval
 from skcalib.stats.pvalues import benjamini_hochberg
@@ -46,8 +52,6 @@ if TYPE_CHECKING:
 
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
-#: Folds of the isotonic curve of a sketch.
-N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -150,11 +154,15 @@ class GroupCalibrations(Record):
         return {name: [getattr(group, name) for group in self.groups] for name in names}
 
     def __str__(self) -> str:
-        width = max(len(_title(group)) for group in self.groups)
-        lines = [
-            f"{_title(group):<{width}}  n = {group.n_samples:>7,}  observed - predicted "
-            f"{group.difference}{' *' if group.detected else ''}"
+        titles = [
+            printable(f"{group.name}, {group.event}" if group.event else group.name)
             for group in self.groups
+        ]
+        width = max(map(len, titles))
+        lines = [
+            f"{title:<{width}}  n = {group.n_samples:>7,}  observed - predicted "
+            f"{group.difference}{' *' if group.detected else ''}"
+            for title, group in zip(titles, self.groups, strict=True)
         ]
         level = f"{self.confidence_level:.0%}"
         lines.append(f"{level} intervals for all groups at once; * found at the false discovery ")
@@ -166,10 +174,6 @@ class GroupCalibrations(Record):
             f"Intervals hold for all groups at once at the level {self.confidence_level:.0%}; "
             f"the false discovery rate is {1 - self.confidence_level:.2g}. {self.note}"
         ).strip()
-
-
-def _title(group):
-    return printable(f"{group.name}, {group.event}" if group.event else group.name)
 
 
 @checks_parameters
@@ -280,7 +284,8 @@ def calibration_by_group(
             pos_label=pos_label,
             groups=groups,
         )
-        grouped = _of_sketch(y_true, resolve_notion(notion))
+        overlapping, note = False, ""
+        names, rows_of_events = _of_sketch(y_true, resolve_notion(notion))
     else:
         refuse_multilabel(notion, "calibration_by_group")
         check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
@@ -298,52 +303,47 @@ def calibration_by_group(
                 f"The group {named.names[empty[0]]!r} has no samples of positive weight: leave it "
                 "out of by."
             )
-        rows_of_events = [(name, _Rows(event, named.members)) for name, event in events]
-        grouped = _Grouped(named.names, rows_of_events, named.overlapping, named.note)
-    n_tests = len(grouped.names) * len(grouped.events)
+        names, overlapping, note = named.names, named.overlapping, named.note
+        rows_of_events = [_EventRows(name, event, named.members) for name, event in events]
+    n_tests = len(names) * len(rows_of_events)
     level = confidence_level ** (1 / n_tests)
     calibrations: list[GroupCalibration] = []
-    for event, rows in grouped.events:
-        shown = event if len(grouped.events) > 1 else ""
-        calibrations += _of_event(rows, shown, grouped.names, confidence_level, level)
+    for rows in rows_of_events:
+        calibrations += _calibrations(rows, names, confidence_level, level)
     rate = 1 - confidence_level
-    if grouped.overlapping or len(grouped.events) > 1:  # any dependence
+    if overlapping or len(rows_of_events) > 1:  # any dependence
         rate /= np.sum(1 / np.arange(1, n_tests + 1))
     detected = set(benjamini_hochberg([group.pvalue for group in calibrations], rate).tolist())
     tested = [k for k, group in enumerate(calibrations) if group.equal_scores_pvalue is not None]
     pvalues: list[Any] = [calibrations[k].equal_scores_pvalue for k in tested]
     unequal = {tested[k] for k in benjamini_hochberg(pvalues, rate)} if tested else set()
     judged = tuple(
-        replace(group, detected=k in detected, equal_scores_detected=k in unequal)
+        replace(
+            group,
+            event=group.event if len(rows_of_events) > 1 else "",
+            detected=k in detected,
+            equal_scores_detected=k in unequal,
+        )
         for k, group in enumerate(calibrations)
     )
-    return GroupCalibrations(judged, grouped.overlapping, confidence_level, grouped.note)
+    return GroupCalibrations(judged, overlapping, confidence_level, note)
 
 
 # --- Groups ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """A binary problem and the members (n, m) of groups, with the folds of a sketch."""
+class _EventRows:
+    """The binary problem of an event, the members (n, m) of groups, and the folds of a sketch."""
 
+    event: str
     problem: Problem
     members: np.ndarray
     folds: list | None = None
 
 
-@dataclass(frozen=True)
-class _Grouped:
-    """Names of the m groups, and the rows of each event, by its name."""
-
-    names: list[str]
-    events: list[tuple[str, _Rows]]
-    overlapping: bool
-    note: str = ""
-
-
 def _of_sketch(sketch, notion):
-    """Rows of cells; the samples of each are divided at random into folds."""
+    """Names of the groups of a sketch, and the rows of its cells for each event."""
     keys = getattr(sketch, "groups_", [None])
     if keys == [None]:
         raise ValueError(
@@ -352,45 +352,15 @@ def _of_sketch(sketch, notion):
     keys = sorted(keys, key=lambda key: place(str(key)))
     rows = []
     for named in zip(*(named_events(sketch.group(key), None, notion) for key in keys), strict=True):
-        problem, group, folds = split_and_join([event for _, event in named], N_FOLDS)
-        event = named[0][0]
-        rows.append((event, _Rows(problem, group[:, None] == np.arange(len(keys)), folds)))
-    return _Grouped([str(key) for key in keys], rows, overlapping=False)
-
-
-def split_and_join(
-    problems: list[Problem], n_folds: int
-) -> tuple[Problem, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """The rows of problems whose rows stand for several samples, divided at random into folds.
-
-    -> (`Problem` of all rows, number of the problem of each, folds as pairs of rows)
-    """
-    split = [problem.split(n_folds, seed) for seed, problem in enumerate(problems)]
-    sizes = [len(problem.weight) for problem, _ in split]
-    which = np.repeat(np.arange(len(problems)), sizes)
-    fold = np.empty(len(which), dtype=np.int64)
-    for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
-        for k, inside in enumerate(folds):
-            fold[start + inside] = k
-    pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
-    pairs = [(train, test) for train, test in pairs if len(train) and len(test)]
-    return join([problem for problem, _ in split]), which, pairs
-
-
-def join(problems: list[Problem]) -> Problem:
-    """The rows of several problems of the same classes."""
-    names = ("forecast", "labels_or_target", "weight", "square", "count", "cluster")
-    columns: dict[str, Any] = {}
-    for name in names:
-        parts = [getattr(problem, name) for problem in problems]
-        columns[name] = None if parts[0] is None else np.concatenate(parts)
-    return Problem(classes=problems[0].classes, **columns)
+        problem, group, folds = join([event for _, event in named])
+        rows.append(_EventRows(named[0][0], problem, group[:, None] == np.arange(len(keys)), folds))
+    return [str(key) for key in keys], rows
 
 
 # --- Statistics -----------------------------------------------------------------------------------
 
 
-def _of_event(rows: _Rows, event, names, confidence_level, level):
+def _calibrations(rows, names, confidence_level, level):
     """Records of all groups for one event; what depends on the others is filled in later."""
     equal, total = _at_equal_scores(rows, level), rows.problem.weight.sum()
     calibrations, noise = [], []
@@ -416,7 +386,7 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
         calibrations.append(
             GroupCalibration(
                 name=names[k],
-                event=event,
+                event=rows.event,
                 n_samples=part.n_samples,
                 share=float(w.sum() / total),
                 mean_predicted=expected,
@@ -561,7 +531,9 @@ def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False)
             )
     columns = _columns(by, n_samples)
     parts = [_groups_of_column(column) for column in columns]
-    notes = _notes_of_cuts(columns, parts)
+    cuts = [part.cut for part in parts if part.cut]
+    uncut = "Values that are text or a category, such as codes, are not cut."
+    notes = [f"Cut: {', '.join(cuts)}. {uncut}"] if cuts else []
     several = len(columns) > 1
     if intersections and several:
         return _intersections(parts, notes)
@@ -602,8 +574,6 @@ def place(name: str) -> tuple[int, float, str]:
 def _columns(by, n_samples):
     """The columns of what the user passed, each with a value for each sample."""
     if isinstance(by, Mapping):
-        if not by:
-            raise ValueError("by is an empty dict: pass a mask or column for each name.")
         cells = [to_numpy(values, name="by") for values in by.values()]
         columns = list(map(read_column, cells, names_of_columns(by, "by")))
     elif is_frame(by):
@@ -633,19 +603,22 @@ def _check_shape(shape, n_samples, name):
 
 def _groups_of_column(column: Column):
     """Groups of a column, by name; missing values are the last one."""
-    known = ~column.missing
-    if column.kind == "time":
-        groups = _of_times(column.cells[known])
-    elif column.kind in ("number", "duration"):
-        groups = _of_numbers(column.numbers()[known], column.kind == "duration")
-    else:
+    if column.kind not in ("time", "number", "duration"):
         return _of_texts(column)
+    known, cut = ~column.missing, ""
+    values = (column.cells if column.kind == "time" else column.numbers())[known]
+    groups = _of_numbers(values, column.kind)
     names = [_titled(column.name, name, groups.cut) for name in groups.names]
     number = np.full(len(known), len(names))
     number[known] = groups.number
     if not known.all():
         names.append(_titled(column.name, "missing"))
-    return _ColumnGroups(number, names, groups.cut)
+    if groups.cut:
+        kind = "times" if column.kind == "time" else "numbers"
+        n_values = f"{len(np.unique(values)):,} {kind}"
+        cut = f"{column.name} ({n_values})" if column.name else n_values
+        cut += f" into {groups.cut}"
+    return _ColumnGroups(number, names, cut)
 
 
 def _of_texts(column):
@@ -669,36 +642,71 @@ def _titled(column, name, cut=""):
     return f"{column} {'' if cut else '= '}{name}" if column else name
 
 
-def _of_numbers(numbers, are_days):
-    """The values, or fifths of the samples."""
-    distinct, number = np.unique(numbers, return_inverse=True)
-    number = number.ravel()
-    group, cut = np.arange(len(distinct)), ""
+#: Names of units of the calendar and their types in NumPy, from long to short.
+_UNITS = {
+    "years": "M8[Y]",
+    "quarters": "M8[3M]",
+    "months": "M8[M]",
+    "days": "M8[D]",
+    "hours": "M8[h]",
+}
+#: A day, a minute, a second and a microsecond, in microseconds.
+_STEPS = (86_400_000_000, 60_000_000, 1_000_000, 1)
+
+
+def _of_numbers(values, kind):
+    """Groups of numbers or times: the values, units of the calendar, or fifths of the samples."""
+    distinct, number = np.unique(values, return_inverse=True)
+    number, group, cut = number.ravel(), np.arange(len(distinct)), ""
     if len(distinct) > _FEW_VALUES:
-        group, cut = _fifths(number), "fifths of the samples"
-    names = [name + " days" * are_days for name in _ranges(distinct, group)]
+        units = _UNITS if kind == "time" else {}
+        for unit, dtype in units.items():
+            starts, group = np.unique(distinct.astype(dtype), return_inverse=True)
+            if _FEWEST_UNITS <= len(starts) <= _MOST_UNITS:
+                return _ColumnGroups(group.ravel()[number], _unit_names(starts, unit), unit)
+        # Of each value the fifth of the samples in which its middle lies.
+        counts = np.bincount(number)
+        middle = np.cumsum(counts) - counts / 2
+        _, group = np.unique(np.floor(5 * middle / counts.sum()), return_inverse=True)
+        group, cut = group.ravel(), "fifths of the samples"
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    ends = np.append(starts[1:], len(distinct)) - 1
+    if kind == "time":
+        steps = _STEPS if cut else (resolution(distinct),)
+        names = _time_ranges(distinct[starts], distinct[ends], steps)
+    else:
+        days = " days" if kind == "duration" else ""
+        names = [name + days for name in _number_ranges(distinct, distinct[starts], distinct[ends])]
     return _ColumnGroups(group[number], names, cut)
 
 
-def _fifths(number):
-    """The group of each distinct value: the fifth of the samples in which its middle lies."""
-    counts = np.bincount(number)
-    middle = np.cumsum(counts) - counts / 2
-    _, group = np.unique(np.floor(5 * middle / counts.sum()), return_inverse=True)
-    return group.ravel()
+def _unit_names(starts, unit):
+    """Units of the calendar as text, from their starts."""
+    if unit == "quarters":
+        months = starts.astype("M8[M]").astype(int).tolist()
+        return [f"{1970 + month // 12} Q{month % 12 // 3 + 1}" for month in months]
+    end = ":00" if unit == "hours" else ""
+    return [str(start).replace("T", " ") + end for start in starts]
 
 
-def _ranges(values, group):
+def _time_ranges(low, high, steps):
+    """Names of ranges of times, to the longest of the steps that tells them apart."""
+    for step in steps:
+        pairs = zip(times_as_text(low, step), times_as_text(high, step), strict=True)
+        names = [start if start == end else f"{start} to {end}" for start, end in pairs]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def _number_ranges(values, low, high):
     """Names of ranges of sorted values, with as many digits as tell them apart."""
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    ends = np.append(starts[1:], len(values)) - 1
-    low, high = values[starts], values[ends]
     single = low == high
     all_digits = range(15, 18, 2)
     if not np.array_equal(values, np.rint(values)):  # ranges meet between their values
         middle = high[:-1] / 2 + low[1:] / 2
-        low, high = np.append(low[:1], middle), np.append(middle, high[-1:])
-        low, high = np.where(single, values[starts], low), np.where(single, values[ends], high)
+        starts, ends = np.append(low[:1], middle), np.append(middle, high[-1:])
+        low, high = np.where(single, low, starts), np.where(single, high, ends)
         all_digits = range(10 if single.all() else 4, 18)
     for digits in all_digits:
         names = [
@@ -708,60 +716,6 @@ def _ranges(values, group):
         if len(set(names)) == len(names):
             break
     return names
-
-
-#: Names of units of the calendar and their types in NumPy, from long to short.
-_UNITS = {
-    "years": "M8[Y]",
-    "quarters": "M8[3M]",
-    "months": "M8[M]",
-    "days": "M8[D]",
-    "hours": "M8[h]",
-}
-
-
-def _of_times(times):
-    """The times, calendar units, or fifths of the samples."""
-    distinct, number = np.unique(times, return_inverse=True)
-    number = number.ravel()
-    if len(distinct) <= _FEW_VALUES:
-        return _ColumnGroups(number, times_as_text(distinct, resolution(distinct)))
-    for unit, kind in _UNITS.items():
-        starts, group = np.unique(distinct.astype(kind), return_inverse=True)
-        if _FEWEST_UNITS <= len(starts) <= _MOST_UNITS:
-            names = [_unit_text(start, unit) for start in starts]
-            return _ColumnGroups(group.ravel()[number], names, unit)
-    fifth = _fifths(number)
-    cuts = np.flatnonzero(np.diff(fifth, prepend=-1))
-    first, last = distinct[cuts], distinct[np.append(cuts[1:], len(distinct)) - 1]
-    for size in (86_400_000_000, 60_000_000, 1_000_000, 1):
-        pairs = zip(times_as_text(first, size), times_as_text(last, size), strict=True)
-        names = [low if low == high else f"{low} to {high}" for low, high in pairs]
-        if len(set(names)) == len(names):
-            break
-    return _ColumnGroups(fifth[number], names, "fifths of the samples")
-
-
-def _unit_text(start, unit):
-    """A unit of the calendar as text, from its start."""
-    if unit == "quarters":
-        months = int(start.astype("M8[M]").astype(int))
-        return f"{1970 + months // 12} Q{months % 12 // 3 + 1}"
-    text = str(start).replace("T", " ")
-    return f"{text}:00" if unit == "hours" else text
-
-
-def _notes_of_cuts(columns, parts):
-    """A sentence on the columns that were cut into ranges, if there are any."""
-    cuts = []
-    for column, part in zip(columns, parts, strict=True):
-        if part.cut:
-            kind = "times" if column.kind == "time" else "numbers"
-            n_values = len(np.unique(column.cells[~column.missing]))
-            name = f"{column.name} ({n_values:,} {kind})" if column.name else f"{n_values:,} {kind}"
-            cuts.append(f"{name} into {part.cut}")
-    uncut = "Values that are text or a category, such as codes, are not cut."
-    return [f"Cut: {', '.join(cuts)}. {uncut}"] if cuts else []
 
 
 def _check_number(n_groups, column=""):

@@ -16,9 +16,9 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from skcalib._util.arithmetic import merge_ties
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import check_indices, take_rows, weighted_features
 from skcalib.data.clusters import effective_size
@@ -298,8 +298,12 @@ def _record(tested, candidates, reach, score_name):
     observed = float(mass @ equal.hit / mass.sum())
     expected = float(np.clip(observed - total / mass.sum(), 0.0, 1.0))
     difference = observed - expected
-    error = np.sqrt(max(tested.variance, _variance(tested))) / mass.sum()
-    (units,) = equal.units(equal.center(tested.inside[:, None].astype(np.float64)))
+    centred = equal.center(tested.inside[:, None].astype(np.float64))
+    # The variance of the statistic if the group differs, where it is larger.
+    residual = equal.residual - tested.total / tested.information * centred[:, 0]
+    variance = float(equal.robust_variance(equal.weight * centred[:, 0] * residual))
+    error = np.sqrt(max(tested.variance, variance)) / mass.sum()
+    (units,) = equal.units(centred)
     if np.isfinite(units):
         reach = float(student.isf(norm.sf(reach), units - 1))
     record = GroupDifference(
@@ -318,14 +322,6 @@ def _record(tested, candidates, reach, score_name):
         harm=tested.harm,
     )
     return record, member
-
-
-def _variance(tested):
-    """Variance of the statistic if the group differs."""
-    equal = tested.equal
-    centred = equal.center(tested.inside[:, None].astype(np.float64))[:, 0]
-    residual = equal.residual - tested.total / tested.information * centred
-    return float(equal.robust_variance(equal.weight * centred * residual))
 
 
 # --- Candidates: groups of one feature ------------------------------------------------------------
@@ -413,7 +409,13 @@ def _of_numbers(column, feature):
     if len(values) < 2:
         return
     if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
-        yield from _of_values(column, feature, values, missing)
+        rules = [f"{name} = {feature.text(value)}" for value in values]
+        if len(values) == 2 and not missing:  # one of them is enough
+            yield _Group(rules[1], rules[0], column == values[1], two_sided=True)
+        else:
+            for value, rule in zip(values, rules, strict=True):
+                unequal = rule.replace(" = ", " is not ")
+                yield _Group(rule, unequal, column == value, category=True)
         cuts = values[1:-2]  # the outer ones are single values, also both of two
     else:
         cuts = _rounded_cuts(column[known], values, feature)
@@ -424,16 +426,6 @@ def _of_numbers(column, feature):
             yield _Group(high, f"({low} or {name} is missing)", column > cut)
         else:
             yield _Group(low, high, column <= cut, two_sided=True)
-
-
-def _of_values(column, feature, values, missing):
-    """Each of a few whole numbers; of two numbers without missing values one is enough."""
-    rules = [f"{feature.name} = {feature.text(value)}" for value in values]
-    if len(values) == 2 and not missing:
-        yield _Group(rules[1], rules[0], column == values[1], two_sided=True)
-        return
-    for value, rule in zip(values, rules, strict=True):
-        yield _Group(rule, rule.replace(" = ", " is not "), column == value, category=True)
 
 
 def _rounded_cuts(known, values, feature):
@@ -501,12 +493,11 @@ class Pair:
         return " and ".join(sides)
 
 
-def _propose_pairs(equal, candidates, rows, least, rng):
+def _propose_pairs(equal, candidates, rows, rng):
     """Pairs whose joint effect is largest beyond the effects of their parts.
 
-    Each has the quadrant of largest effect. `rows` is the searched half, to which `equal` belongs
-    and in whose samples the size `least` of a group is given; `candidates` are groups of all
-    samples. `rng` draws a subsample of rows.
+    Each has the quadrant of largest effect. `rows` is the searched half, to which `equal` belongs;
+    `candidates` are groups of all samples. `rng` draws a subsample of rows.
     """
     member = candidates.member[rows]
     order = np.argsort(np.abs(member.mean(axis=0) - 0.5), kind="stable")
@@ -549,7 +540,6 @@ def _propose_pairs(equal, candidates, rows, least, rng):
             int(paired[first]),
             -1 if ranged else int(paired[second]),
             float(cuts[second - n_groups]) if ranged else None,
-            least,
         )
         if pair is not None:
             seen.add(features)
@@ -568,14 +558,14 @@ def _score_cuts(equal):
     return np.array(sorted(cuts))
 
 
-def _best_quadrant(equal, member, first, second, cut, least):
+def _best_quadrant(equal, member, first, second, cut):
     """The intersection, of the four, that is large enough and explains most."""
     best, most = None, 0.0
     for inside in ((True, True), (True, False), (False, True), (False, False)):
         pair = Pair(first, second, inside, cut)
         inside_both = pair.parts(member, equal.score).all(axis=1).astype(np.float64)
         mass = equal.weight * inside_both
-        if mass.sum() ** 2 < least * np.sum(mass**2):
+        if mass.sum() ** 2 < LEAST_SIZE * np.sum(mass**2):
             continue
         centred = equal.center(inside_both[:, None])[:, 0]
         information = np.sum(equal.weight * centred**2)
@@ -653,6 +643,10 @@ def _tested(source, member, rows, equal, statistics, k=0):
 
 
 def _pairs(equal, candidates, rng):
+    """The pairs that one half proposes, tested on the other.
+
+    Their p-value is the larger of two: of the difference, and of the joint effect beyond the parts.
+    """
     n_samples = len(equal.score)
     order = np.argsort(equal.score, kind="stable")
     coin = rng.random_sample(n_samples // 2 + 1) < 0.5
@@ -676,29 +670,23 @@ def _pairs(equal, candidates, rng):
     ]
     tested = []
     for search, test in ((0, 1), (1, 0)):
-        pairs = _propose_pairs(compared[search], candidates, halves[search], LEAST_SIZE, rng)
-        for pair in pairs:
-            tested += _test_pair(pair, candidates, equal.score, halves[test], compared[test])
+        for pair in _propose_pairs(compared[search], candidates, halves[search], rng):
+            half, rows = compared[test], halves[test]
+            parts = pair.parts(candidates.member, equal.score)
+            member = parts.all(axis=1)
+            parts, here = parts[rows].astype(np.float64), member[rows][:, None]
+            if effective_size(half.weight * here[:, 0]) < LEAST_SIZE:
+                continue
+            tilted = parts * (half.position - 0.5)[:, None]
+            if pair.cut is not None:  # the curve may jump where the range of scores ends
+                half = half.beyond(np.column_stack([parts[:, 1], tilted[:, 1]]))
+            alone = parts if pair.cut is not None else np.hstack([parts, tilted])
+            statistics = compare(half, here)
+            joint = compare(half.beyond(alone), here, least_share=1e-3)
+            statistics = replace(statistics, pvalue=np.maximum(statistics.pvalue, joint.pvalue))
+            if not np.isnan(statistics.pvalue[0]):
+                tested.append(_tested(pair, member, rows, half, statistics))
     return tested
-
-
-def _test_pair(pair, candidates, score, rows, equal):
-    """The larger of two p-values: of the difference, and of the joint effect beyond the parts."""
-    parts = pair.parts(candidates.member, score)
-    member = parts.all(axis=1)
-    parts, here = parts[rows].astype(np.float64), member[rows][:, None]
-    if effective_size(equal.weight * here[:, 0]) < LEAST_SIZE:
-        return []
-    tilted = parts * (equal.position - 0.5)[:, None]
-    if pair.cut is not None:  # the curve may jump where the range of scores ends
-        equal = equal.beyond(np.column_stack([parts[:, 1], tilted[:, 1]]))
-    alone = parts if pair.cut is not None else np.hstack([parts, tilted])
-    statistics = compare(equal, here)
-    joint = compare(equal.beyond(alone), here, least_share=1e-3)
-    statistics = replace(statistics, pvalue=np.maximum(statistics.pvalue, joint.pvalue))
-    return (
-        [] if np.isnan(statistics.pvalue[0]) else [_tested(pair, member, rows, equal, statistics)]
-    )
 
 
 # --- Selection of the named groups ----------------------------------------------------------------

@@ -1,7 +1,7 @@
 """`GroupingLossEstimator`, and the grouping loss before and after a correction.
 
-`fit_problem` chooses between the partition bound (`skcalib.grouping.partition_bound`) and the risk
-bound (`skcalib.grouping.risk_bound`); `collect` makes the attributes from the fits.
+`fit_problem` chooses between the partition bound and the risk bound (`skcalib.grouping.bounds`);
+`collect` makes the attributes from the fits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._util.formatting import nonnegative_text, pvalue_text
+from skcalib._util.formatting import Record, nonnegative_text, pvalue_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each, threads_for
 from skcalib._util.parameters import check_choice, check_parameters_of, checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
     ArrayLike,
@@ -39,17 +38,18 @@ from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.estimators.classifiers import ClassifierInspector
-from skcalib.grouping.partition import allows_nan, is_estimator
-from skcalib.grouping.partition_bound import (
+from skcalib.grouping.bounds import (
     GroupingFit,
     GroupingProblem,
     Options,
+    ScoreCurve,
     fit_given_regions,
     fit_partition,
+    fit_risk,
 )
-from skcalib.grouping.risk_bound import ScoreCurve, fit_risk
+from skcalib.grouping.partition import allows_nan, is_estimator
 from skcalib.recalibration import CalibrationImprovement
-from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.base import recalibrated_proba
 from skcalib.recalibration.held_out import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.smoothers import SmootherLike, resolve_smoother
@@ -534,6 +534,18 @@ def fit_problem(
 # --- Fitted attributes ----------------------------------------------------------------------------
 
 
+#: Attributes that are sums or means over problems, and the terms of these.
+_SUMS = {
+    "plugin_": "plugin",
+    "bias_": "bias",
+    "induced_": "induced",
+    "grouping_loss_": "lower_bound",
+    "calibration_error_": "calibration",
+    "calibration_induced_": "calibration_induced",
+    "expected_loss_": "mean_loss",
+}
+
+
 def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: Notion) -> None:
     """Set the attributes of the estimator from the fits of its problems."""
     share = 1 / len(fits) if notion.reduce == "mean" else 1.0
@@ -541,16 +553,12 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
     def total(name):
         return float(share * sum(getattr(fit, name) for fit in fits))
 
-    terms = map(total, ("plugin", "bias", "induced"))
-    estimator.plugin_, estimator.bias_, estimator.induced_ = terms
+    for attribute, name in _SUMS.items():
+        setattr(estimator, attribute, total(name))
     estimator.explained_ = estimator.plugin_ - estimator.bias_
-    estimator.grouping_loss_ = total("lower_bound")
-    estimator.calibration_error_ = total("calibration")
-    estimator.calibration_induced_ = total("calibration_induced")
     estimator.calibration_error_corrected_ = (
         estimator.calibration_error_ + estimator.calibration_induced_
     )
-    estimator.expected_loss_ = total("mean_loss")
     estimator.scale_ = float(np.mean([fit.scale for fit in fits]))
     estimator.binned_epistemic_bound_ = (
         estimator.calibration_error_ + estimator.explained_ - total("correction")

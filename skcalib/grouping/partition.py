@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._util.arithmetic import merge_ties
 from skcalib._util.messages import shown
-from skcalib._util.ties import merge_ties
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums
@@ -122,12 +122,10 @@ class Partitioner:
 
     def prepare(self, X: MatrixLike) -> np.ndarray:
         """Data shared by all level sets: codes for the tree, standardised features for "kmeans"."""
-        if self.kind == "stump":
+        if self.kind in ("stump", "tree"):
             self._missing = np.isnan(X).any(axis=0)
         if self.kind == "tree":
-            bins = FeatureBins().fit(X, self.rng)
-            X = bins.transform(X)
-            self._edges, self._missing = bins.edges_, bins.missing_
+            X, self._edges = quantile_codes(X, self.rng)
         return StandardScaler().fit_transform(X) if self.kind == "kmeans" else X
 
     def seed(self) -> int | None:
@@ -315,35 +313,23 @@ _MISSING = 255  # code of missing values; they follow the larger values
 _BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogram
 
 
-@dataclass
-class FeatureBins:
-    """Quantile bins of each feature, learned from at most `subsample` rows.
+def quantile_codes(
+    X: np.ndarray, rng: np.random.RandomState, n_bins: int = 32, subsample: int = 10_000
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Codes (n, d), uint8, of quantile bins of each feature, and the inner edges of these.
 
-    A value on one of the inner ``edges_`` belongs to the bin below it. ``missing_`` marks features
-    with missing values among those that were last transformed.
+    Edges are learned from at most `subsample` rows, drawn by the RandomState `rng`. A value on an
+    edge belongs to the bin below it.
     """
-
-    n_bins: int = 32
-    subsample: int = 10_000
-    edges_: list[np.ndarray] = field(default_factory=list, init=False)
-    missing_: np.ndarray | None = field(default=None, init=False)
-
-    def fit(self, X: np.ndarray, rng: np.random.RandomState) -> Self:
-        """Learn the edges from X (n, d); rows are drawn by the RandomState `rng`."""
-        rows = slice(None)
-        if len(X) > self.subsample:
-            rows = rng.choice(len(X), self.subsample, replace=False)
-        self.edges_ = [_edges(column, self.n_bins) for column in np.asarray(X[rows]).T]
-        return self
-
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        """Codes (n, d), uint8."""
-        codes = np.empty(X.shape, dtype=np.uint8)
-        for j, edges in enumerate(self.edges_):
-            codes[:, j] = np.searchsorted(edges, X[:, j], side="left")
-            codes[np.isnan(X[:, j]), j] = _MISSING
-        self.missing_ = (codes == _MISSING).any(axis=0)
-        return codes
+    rows = slice(None)
+    if len(X) > subsample:
+        rows = rng.choice(len(X), subsample, replace=False)
+    all_edges = [_edges(column, n_bins) for column in np.asarray(X[rows]).T]
+    codes = np.empty(X.shape, dtype=np.uint8)
+    for j, edges in enumerate(all_edges):
+        codes[:, j] = np.searchsorted(edges, X[:, j], side="left")
+        codes[np.isnan(X[:, j]), j] = _MISSING
+    return codes, all_edges
 
 
 def _edges(column, n_bins):
@@ -359,10 +345,10 @@ def _edges(column, n_bins):
 
 
 class HistogramTree:
-    """Best-first tree on the codes of `FeatureBins`: the split of largest gain comes first.
+    """Best-first tree on the `quantile_codes`: the split of largest gain comes first.
 
     Of the nodes ``feature_`` is -1 for leaves, ``leaf_`` the number of the leaf, or -1 for splits;
-    codes up to ``threshold_`` go left. ``value_`` (n_leaves, C) are class frequencies of the fit.
+    codes up to ``threshold_`` go left.
     """
 
     def __init__(self, max_leaf_nodes: int, min_samples_leaf: int = 1) -> None:
@@ -409,8 +395,6 @@ class HistogramTree:
         self.leaf_ = np.full(len(splits), -1)
         leaves = sorted(self._nodes)
         self.leaf_[leaves] = np.arange(len(leaves))
-        totals = np.array([self._nodes[leaf][1][:n_classes, 0].sum(axis=1) for leaf in leaves])
-        self.value_ = totals / totals.sum(axis=1, keepdims=True)
         del self._codes, self._labels, self._weight, self._nodes
         return self
 
@@ -535,7 +519,12 @@ class BalancedStump:
             median = np.partition(values, n_samples // 2, axis=0)[n_samples // 2]
             # The two cuts beside the median, and the values that are known.
             sides = np.stack([values < median, values <= median, values < np.inf])
-            gain = np.where(_allowed(sides), _gains(sides, mass), -np.inf)
+            size = sides.sum(axis=1)
+            smaller = np.minimum(size, n_samples - size)
+            allowed = smaller >= max(1, n_samples // 3)
+            # Of the cuts beside the median only the most equal one.
+            allowed[:2] &= smaller[:2] == smaller[:2].max(axis=0)
+            gain = np.where(allowed, _gains(sides, mass), -np.inf)
             if gain.max() > best:
                 best = gain.max()
                 side, column = divmod(int(gain.argmax()), values.shape[1])
@@ -562,16 +551,6 @@ class BalancedStump:
             _rule({self.feature_: bounds}, edges, features, missing)
             for bounds in ((-1, 0), (0, None))
         ]
-
-
-def _allowed(sides):
-    """Which of the left sides (3, n, d) may be cut off: the most equal one beside each median."""
-    n_samples = sides.shape[1]
-    size = sides.sum(axis=1)
-    smaller = np.minimum(size, n_samples - size)
-    allowed = smaller >= max(1, n_samples // 3)
-    allowed[:2] &= smaller[:2] == smaller[:2].max(axis=0)
-    return allowed
 
 
 def _gains(sides, mass):

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import entr
 from scipy.stats import binom
 
+from skcalib._util.formatting import Record, interval_rows
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import weighted_rows
 from skcalib.data.clusters import outside_level

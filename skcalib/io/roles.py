@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from skcalib._util.validation import is_outside
-from skcalib.data.column_names import (
+from skcalib.data.class_columns import (
     FORMAT_NAMES,
     LABEL_NAMES,
     forms,

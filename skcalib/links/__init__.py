@@ -3,6 +3,7 @@
 from skcalib.links.affine import DirichletMap, MatrixMap, VectorMap
 from skcalib.links.maps import (
     BetaMap,
+    BiasCorrectedTemperature,
     BinaryMap,
     Link,
     LinkFit,
@@ -10,9 +11,9 @@ from skcalib.links.maps import (
     MonotonePieces,
     PlattMap,
     QuadraticMap,
+    fit_bias_corrected,
     fit_link,
 )
-from skcalib.links.temperature import BiasCorrectedTemperature, fit_bias_corrected
 
 __all__ = [
     "BetaMap",

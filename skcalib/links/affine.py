@@ -311,22 +311,6 @@ def minimise_affine(
     )
 
 
-def affine_step(
-    link: Affine, theta: np.ndarray, sums: Sums, *, shrinkage: float, size: float
-) -> np.ndarray:
-    """Parameters after one Newton step of `minimise_affine` from theta, with the sums there.
-
-    Infinite shrinkage leaves the common slope only, and nothing where all losses are constant.
-    """
-    if np.isinf(shrinkage):
-        parameters, (_, gradient, hessian) = theta.copy(), sums
-        if hessian[0, 0] > _NO_CURVATURE * size:
-            parameters[0] -= gradient[0] / hessian[0, 0]
-        return parameters
-    gradient, hessian = _Penalised(link, theta, shrinkage, size).slopes(theta, sums)
-    return theta - solve_step(hessian, gradient)
-
-
 class _Penalised:
     """Sums with the penalty of `minimise_affine`."""
 
@@ -475,8 +459,15 @@ class AffineFit(NamedTuple):
             strength, _ = best_strength(self.link, self.theta, sums, share)
             if np.isfinite(self.shrinkage):
                 strength = min(strength, _STRONGEST)  # which is nearly temperature scaling
-        step = affine_step(self.link, self.theta, sums, shrinkage=strength, size=size)
-        return strength, step
+        _, gradient, hessian = sums
+        if np.isfinite(strength):
+            penalised = _Penalised(self.link, self.theta, strength, size)
+            gradient, hessian = penalised.slopes(self.theta, sums)
+            return strength, self.theta - solve_step(hessian, gradient)
+        theta = self.theta.copy()  # the common slope only, and none where all losses are constant
+        if hessian[0, 0] > _NO_CURVATURE * size:
+            theta[0] -= gradient[0] / hessian[0, 0]
+        return strength, theta
 
     def follows(self, theta: np.ndarray, part: int, actual: float) -> bool:
         """Whether the sum of weighted losses of a part at `theta` follows its expansion."""

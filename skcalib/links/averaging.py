@@ -16,20 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
-from skcalib._util.shared_fits import add_fit, fit_once
-from skcalib._util.softmax import softmax_parts
+from skcalib._util.arithmetic import softmax_parts
+from skcalib._util.parallel import add_fit, fit_once
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
-from skcalib.links.basis import BY_CLASS, CONFUSION, Directions, LogitBasis
+from skcalib.links.basis import BY_CLASS, CONFUSION, BasisBlock, Directions, LogitBasis
 from skcalib.links.newton import expansion_holds, is_usual, minimise_convex
-
-if TYPE_CHECKING:
-    from skcalib.links.basis_block import BasisBlock
 
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
 _OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
@@ -214,9 +211,12 @@ class ModelAverage:
 
     def _fit_samples(self, forecast, target, weight, square, design=1.0):
         """Fit to samples whose effective number is divided by a design effect."""
-        self.dispersion = 1.0
-        self._set_samples(forecast, target, weight, square, design)
-        n_classes, size = forecast.shape[1], self.size
+        self.dispersion, n_classes = 1.0, forecast.shape[1]
+        square_mass = weight @ weight if square is None else square.sum()
+        size = float(weight.sum() ** 2 / square_mass) / design
+        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
+        self.weight = weight * (size / weight.sum())
+        self.unit = self.weight if square is None else square / weight * (size / weight.sum())
         self.basis = LogitBasis(n_classes)
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
             self.models, self.shares, self.log_odds = [], np.ones(1), -np.inf
@@ -226,25 +226,14 @@ class ModelAverage:
             forecast, self.weight, size=size, by_class=by_class
         )
         self._fit_models()
-        if self.label.ndim == 2:
-            self._divide_by_dispersion()
-
-    def _set_samples(self, forecast, target, weight, square, design=1.0):
-        """Set the samples, and their weights in effective samples."""
-        square_mass = weight @ weight if square is None else square.sum()
-        size = float(weight.sum() ** 2 / square_mass) / design
-        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
-        self.weight = weight * (size / weight.sum())
-        self.unit = self.weight if square is None else square / weight * (size / weight.sum())
-
-    def _divide_by_dispersion(self):
-        """Fit label distributions again, with their log likelihood divided by the dispersion."""
+        if self.label.ndim == 1:
+            return
         fitted = self.averaged
         spread = self.weight @ np.sum((self.label - fitted) ** 2, axis=1)
         of_labels = self.weight @ (1 - np.sum(fitted**2, axis=1))
         ratio = spread / of_labels if of_labels > 0 else 1.0
         self.dispersion = float(np.clip(ratio, _LEAST_DISPERSION, 1.0))
-        if self.dispersion < 1:
+        if self.dispersion < 1:  # label distributions again, with their log likelihood divided
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
             self._fit_models()
 

@@ -11,17 +11,22 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.formatting import Record, frame_of
 from skcalib._util.packing import bytes_array, plain, require, require_arrays
 from skcalib._util.parameters import completes_docstrings
-from skcalib._util.records import Record, frame_of
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.data.notions import Auto, NotionLike
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
-from skcalib.monitoring.sequential import BLOCK, StreamEstimator, one_at_a_time
-from skcalib.monitoring.streams import Evidence, event_terms
+from skcalib.monitoring.sequential import (
+    BLOCK,
+    Evidence,
+    StreamEstimator,
+    event_terms,
+    one_at_a_time,
+)
 from skcalib.sketches.sketch import ForecastSketch
 from skcalib.stats.means import MeanInterval, mean_interval
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import pearson3
 
+from skcalib._util.arithmetic import merge_ties, top_class
+from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, check_proba, drop_zero_weights
 from skcalib.data.class_columns import check_column_names
@@ -20,7 +20,7 @@ from skcalib.data.problem import check_problem
 from skcalib.error_intervals import ErrorInterval
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links.logits import detection_limit, log_forecast
-from skcalib.links.temperature import fit_bias_corrected
+from skcalib.links.maps import fit_bias_corrected
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.means import MeanInterval
 

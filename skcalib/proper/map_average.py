@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from skcalib._util.softmax import centred, softmax_parts
+from skcalib._util.arithmetic import centred, softmax_parts
 from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
@@ -61,7 +61,7 @@ from skcalib.data.clusters import (
 )
 from skcalib.data.labels import labels_or_shares, one_hot_rows
 from skcalib.links.averaging import PRIOR, Model, ModelAverage, identity_model, tree_of
-from skcalib.links.basis import CONFUSION, Directions
+from skcalib.links.basis import CONFUSION, BasisBlock, Directions
 from skcalib.links.newton import row_blocks
 from skcalib.proper.residual_tests import NO_CHANGE, TINY, Extension, orthonormal
 from skcalib.scores import Brier, LogLoss, ProperScore, weighted_mean
@@ -70,7 +70,6 @@ from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.links.basis_block import BasisBlock
 
 #: The targets of intervals.
 CURVE = "E D(C, S), as far as {} polynomials of the log odds represent C = E[Y|S]"

@@ -31,17 +31,25 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
+from skcalib._util.formatting import Record
+from skcalib._util.messages import refusal
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
-from skcalib.data.problem import LabelsLike, Problem, check_problem
-from skcalib.data.samples import only_problem, over_labels, over_problems, reduced, reduced_fields
+from skcalib.data.problem import (
+    LabelsLike,
+    Problem,
+    check_problem,
+    only_problem,
+    over_labels,
+    over_problems,
+    reduced,
+    reduced_fields,
+)
 from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.proper.map_average import AveragedProblem, averaged_problem, compress_rows, n_fitted
 from skcalib.scores import (

@@ -50,8 +50,7 @@ from scipy.special import expit, log_softmax, softmax
 
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.links.averaging import PRIOR, Model, identity_model
-from skcalib.links.basis import CONFUSION
-from skcalib.links.basis_block import FEW_CLASSES
+from skcalib.links.basis import CONFUSION, FEW_CLASSES
 from skcalib.links.newton import row_blocks
 from skcalib.scores import Brier, ProperScore
 from skcalib.stats.means import ranked_above

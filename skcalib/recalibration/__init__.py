@@ -1,17 +1,12 @@
 """Recalibrators: maps of the simplex that are transformers and classifiers."""
 
 from skcalib.recalibration.base import IdentityRecalibrator, LogitRecalibrator, Recalibrator
-from skcalib.recalibration.curves import (
-    HistogramBinning,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
-    SplineScaling,
-    VennAbersRecalibrator,
-)
 from skcalib.recalibration.group import GroupRecalibrator, MultilabelRecalibrator
 from skcalib.recalibration.held_out import (
     CalibrationImprovement,
+    RecalibratorMixture,
     RecalibratorSelection,
+    StackedRecalibrator,
     calibration_improvement,
 )
 from skcalib.recalibration.label_shift import (
@@ -22,23 +17,25 @@ from skcalib.recalibration.label_shift import (
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
     BinaryLinkRecalibrator,
+    HistogramBinning,
+    IsotonicRecalibrator,
+    KernelRecalibrator,
     OneVsRestRecalibrator,
     PlattScaling,
     QuadraticScaling,
+    SplineScaling,
+    VennAbersRecalibrator,
 )
 from skcalib.recalibration.scaling import (
+    BiasCorrectedTemperatureScaling,
     DiagonalOrderPreserving,
     DirichletCalibration,
-    MatrixScaling,
-    ModelAverageScaling,
-    VectorScaling,
-)
-from skcalib.recalibration.stacked import RecalibratorMixture, StackedRecalibrator
-from skcalib.recalibration.temperature import (
-    BiasCorrectedTemperatureScaling,
     EnsembleTemperatureScaling,
     LabelNoiseScaling,
+    MatrixScaling,
+    ModelAverageScaling,
     TemperatureScaling,
+    VectorScaling,
 )
 
 __all__ = [

@@ -1,36 +1,52 @@
-"""What maps gain on held-out samples: the improvement by one map, and the choice among several."""
+"""What maps gain on held-out samples: the improvement by one, the choice, and their mixture."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.linalg import null_space
+from scipy.special import expit
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import join_folds, run_each
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
-from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import check_indices
-from skcalib.data.clusters import independent_size, outside_level
+from skcalib._util.types import CV, ArrayLike, Label
+from skcalib._util.validation import check_indices, check_weight
+from skcalib.data.clusters import (
+    check_groups,
+    effective_size,
+    in_order,
+    independent_size,
+    outside_level,
+)
 from skcalib.data.labels import one_hot
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import Problem, ProblemSummary, check_problem
 from skcalib.links.averaging import ModelAverage
-from skcalib.recalibration.base import IdentityRecalibrator
-from skcalib.recalibration.curves import IsotonicRecalibrator, SplineScaling, VennAbersRecalibrator
-from skcalib.recalibration.fitting import (
+from skcalib.links.newton import minimise_convex
+from skcalib.recalibration.base import (
+    FittedFromParts,
+    FittedFromSketch,
+    IdentityRecalibrator,
+    Recalibrator,
     check_fitted_recalibrator,
+    check_seed,
     fit_recalibrator,
     fit_without_each,
+    folds_among,
+    is_increasing,
     is_injective,
     recalibrated_proba,
     require_recalibrator,
@@ -38,14 +54,24 @@ from skcalib.recalibration.fitting import (
     takes_features,
 )
 from skcalib.recalibration.label_shift import InterceptRecalibrator
-from skcalib.recalibration.one_vs_rest import BetaCalibration, PlattScaling, QuadraticScaling
-from skcalib.recalibration.scaling import MatrixScaling, ModelAverageScaling, VectorScaling
-from skcalib.recalibration.temperature import (
+from skcalib.recalibration.one_vs_rest import (
+    BetaCalibration,
+    IsotonicRecalibrator,
+    PlattScaling,
+    QuadraticScaling,
+    SplineScaling,
+    VennAbersRecalibrator,
+)
+from skcalib.recalibration.scaling import (
     BiasCorrectedTemperatureScaling,
     LabelNoiseScaling,
+    MatrixScaling,
+    ModelAverageScaling,
     TemperatureScaling,
+    VectorScaling,
 )
 from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
+from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import (
     MeanInterval,
     between_forecasts,
@@ -55,9 +81,6 @@ from skcalib.stats.means import (
     mean_interval,
     mean_loss_interval,
 )
-
-if TYPE_CHECKING:
-    from skcalib.recalibration.base import Recalibrator
 
 
 @dataclass(frozen=True)
@@ -657,7 +680,7 @@ def one_standard_error(
 
 
 def _of_fold(candidate, fitted, train, test, *, proba, y, weight, classes, scores, forecasts):
-    """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the other rows."""
+    """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the others."""
     if fitted is None:
         with warnings.catch_warnings():
             # If the chosen one does not converge, its final fit warns.
@@ -685,3 +708,568 @@ def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:
     for k, kind in enumerate(kinds, start=1):
         names.append(f"{kind}-{kinds[:k].count(kind)}" if kinds.count(kind) > 1 else kind)
     return names
+
+
+# --- The mixture of all maps ----------------------------------------------------------------------
+
+
+_FOLDS = 5
+_FEWEST = 20  # samples below which the map is the identity
+_ROUNDED, _MOST_ROUNDS = 2_000, 4  # samples below which there are several rounds of folds
+_SIMPLE = 0.3  # prior, in samples, of the weights of identity and temperature; others share one
+_ODDS = 3.0  # prior odds that the forecasts need no recalibration
+_ROUNDING = 1e-12  # by which a monotone map may decrease
+_LEAST = 1e-3  # weights below it are set to zero
+_SHOWN = 0.05  # weights below it are printed together
+_CAP = 34.5  # largest log loss that counts in the comparison with the identity
+_FEW_ROWS, _MOST_ROWS, _MOST_VALUES = 5_000, 100_000, 500_000  # that give the weights
+_TOLERANCE = 1e-6  # of the criterion, in samples
+_GRID = np.linspace(-30.0, 30.0, 4001)  # logits at which a map of two classes is checked
+
+
+@dataclass(frozen=True)
+class RecalibratorMixture(Record):
+    """What a `StackedRecalibrator` holds.
+
+    `to_frame` has a row for each candidate: its ``name``, ``weight`` and mean held-out ``loss``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the candidates.
+    weights : tuple of float
+        Weight of each; they sum to one.
+    losses : tuple of float
+        Mean held-out loss of each.
+    gain : MeanInterval
+        Mean held-out loss of the forecasts as they are, minus that of the mixture, with a 95 %
+        interval. The weights for a fold are computed without it.
+    monotone : bool
+        Whether the map is monotone.
+
+    See Also
+    --------
+    StackedRecalibrator : Has it as ``mixture_``.
+    """
+
+    names: tuple
+    weights: tuple
+    losses: tuple
+    gain: MeanInterval
+    monotone: bool
+
+    _beside = ("gain", "monotone")
+
+    def _columns(self):
+        return {"name": self.names, "weight": self.weights, "loss": self.losses}
+
+    def __str__(self) -> str:
+        held = sorted(zip(self.weights, self.names, strict=True), reverse=True)
+        large = [(weight, name) for weight, name in held if weight >= _SHOWN] or held[:1]
+        small = 1 - sum(weight for weight, _ in large)
+        parts = [f"{short_name(name)} {weight:.2f}" for weight, name in large]
+        parts += [f"others {small:.2f}"] if small >= 0.005 else []
+        kind = "monotone" if self.monotone else "not monotone"
+        return f"{', '.join(parts)}\ngain {self.gain}; {kind}"
+
+
+def short_name(name: str) -> str:
+    """The name of a class of maps in words: "bias corrected temperature"."""
+    stem = re.sub(r"(Scaling|Calibration|Recalibrator)(?=-|$)", "", name)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", stem).lower() or name
+
+
+class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore=PR02
+    r"""Mixture of recalibration maps, with weights from their held-out losses.
+
+    This is the default of `RecalibratedClassifierCV`, because no single map is best everywhere
+    (:ref:`recalibration_benchmark`). The map is
+
+    .. math:: g(s) = \sum_m w_m\, g_m(s), \qquad w_m \ge 0, \quad \sum_m w_m = 1 ,
+
+    with the maps :math:`g_m` of the candidates, fitted to all samples. The weights maximise
+
+    .. math:: \sum_i \omega_i \Bigl[\tfrac12 \log q_i(y_i) - \tfrac r2
+        \|q_i - e_{y_i}\|^2\Bigr] + \sum_m \alpha_m \log w_m , \qquad
+        q_i = \sum_m w_m\, g_m^{(-i)}(s_i) ,
+
+    where :math:`g_m^{(-i)}` is fitted without the fold of sample i, :math:`\omega` are the sample
+    weights divided so that they sum to the effective number of samples n, and r is the lowest
+    log loss of a candidate divided by the lowest Brier score. The prior strengths :math:`\alpha`
+    are 0.3 for the identity and one temperature; the others share 1.
+
+    With few samples a mixture may do harm. So the weights are computed again without each fold. The
+    total gain G of these mixtures over the identity, in the units of the criterion, gives the
+    posterior probability of the mixture against no recalibration, with prior odds of 1 : 3:
+
+    .. math:: \pi = \frac{e^G}{3 + e^G}, \qquad w \leftarrow \pi w + (1 - \pi)\, e_{identity} .
+
+    Weights below 0.001 are set to zero. All maps but one temperature and, unless forecasts of the
+    calibration set are zero, the identity are averaged with the class frequencies
+    :math:`\bar y`, :math:`(n\, q + \bar y) / (n + 1)`. So no single map gives an infinite log loss.
+    Of fewer than twenty samples the map is the identity. Beyond the forecasts of the calibration
+    set each map continues in its own way (:ref:`beyond_the_scores`).
+
+    For two classes, larger forecasts should not get smaller probabilities. If the mixture falls
+    somewhere, the maps that do are left out, unless their total gain over the mixture of the others
+    exceeds :math:`\log 3`. So a map that falls needs the same evidence as any recalibration.
+
+    Parameters
+    ----------
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
+        What the default candidates are fitted to, and what ``mixture_`` and ``loss_before_`` are
+        measured in. The weights do not depend on it.
+    candidates : list of recalibrators, default=None
+        The maps, Pipelines of maps, or other objects with ``fit(P, y)`` and ``predict_proba(P)``.
+        The identity is added if it is not among them. None is the list of the notes.
+    cv : int, splitter or iterable, default=None
+        Folds of the samples. None is five, stratified, and up to four divisions into five folds
+        where there are fewer than 1,000 samples. With ``groups`` in `fit` an integer gives folds
+        of whole groups.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    weights_ : dict
+        Weight of each map, by the name of its class.
+    maps_ : dict
+        The fitted maps of positive weight, by the same names.
+    mixture_ : RecalibratorMixture
+        Names, weights and held-out losses of all candidates, and the gain with an interval. Prints
+        in two lines.
+    monotone_ : bool
+        Whether the map is monotone: for two classes, whether a larger forecast never becomes
+        smaller, as checked at 4,001 logits in [-30, 30] and at the calibration set. For more
+        classes whether all maps are monotone operators of the logits, as temperatures and biases
+        are.
+
+    Warns
+    -----
+    UserWarning
+        If a class has fewer samples than there are folds: some folds are then compared without it.
+
+    See Also
+    --------
+    RecalibratorSelection : Chooses one map in place of a mixture.
+
+    Notes
+    -----
+    The candidates begin with `IdentityRecalibrator`, `TemperatureScaling`, `LabelNoiseScaling` and
+    `InterceptRecalibrator`. Two classes: `PlattScaling`, `BetaCalibration`, `QuadraticScaling` and
+    `SplineScaling`. More: `BiasCorrectedTemperatureScaling`, `VectorScaling`, and `MatrixScaling`
+    of at most 20 classes with K (K - 1) samples. Then, of at most 200 classes,
+    `ModelAverageScaling`, `VennAbersRecalibrator` (at most five classes) and
+    `IsotonicRecalibrator` (strictly increasing).
+
+    `fit_sketch` divides the samples of each row of a sketch into five folds at random.
+
+    Cost: each candidate is fitted to all samples and without each fold. The weights come from a
+    random part of at most 100,000 samples and half a million probabilities, but at least 5,000
+    samples.
+
+    Examples
+    --------
+    >>> from skcalib import StackedRecalibrator
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> stack = StackedRecalibrator().fit(data.y_proba, data.y)
+    >>> stack.mixture_.gain.low > 0, stack.loss_after_ < stack.loss_before_
+    (True, True)
+    """
+
+    _takes_folds = True
+
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        candidates: Sequence[BaseEstimator] | None = None,
+        cv: CV = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(input=input, loss=loss, labels=labels)
+        self.candidates = candidates
+        self.cv = cv
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the maps and their weights.
+
+        Parameters
+        ----------
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient. Folds hold whole clusters.
+        """
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        samples = self._check_samples(X, y, sample_weight)
+        if groups is not None:
+            weight = check_weight(sample_weight, np.shape(y)[0])
+            samples.cluster = in_order(check_groups(groups, len(weight))[weight > 0])
+        return self._learn(samples)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_seed(self.random_state)
+        if self.candidates is not None:
+            candidate_names(self.candidates)  # raises for what is no recalibrator
+
+    def _fit_map(self, samples):
+        n_classes, size = len(self.classes_), effective_size(samples.weight, samples.square)
+        candidates = self.candidates
+        if candidates is None:
+            candidates = default_candidates(n_classes, self.loss, size)
+        elif not any(isinstance(candidate, IdentityRecalibrator) for candidate in candidates):
+            candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
+        unchanged = [isinstance(candidate, IdentityRecalibrator) for candidate in candidates]
+        names = candidate_names(candidates)
+        problem = Problem(
+            samples.forecast,
+            samples.labels_or_target,
+            samples.weight,
+            self.classes_,
+            square=samples.square,
+            count=samples.count,
+            cluster=samples.cluster,
+        )
+        self._blend = _Blend(candidates, problem, problem.forecast.min())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
+            mixture, fits = self._weigh(candidates, problem, samples.folds), {}
+            while True:
+                weights = np.array(unchanged if mixture is None else mixture.weights, float)
+                self._kept = np.flatnonzero(weights > 0).tolist()
+                for k in self._kept:
+                    if k not in fits:
+                        fits[k] = fit_to_problem(candidates[k], problem)
+                self.maps_ = {names[k]: fits[k] for k in self._kept}
+                self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
+                self._declare(samples.forecast)
+                falling = []
+                if not self.monotone_ and n_classes == 2:
+                    for k in self._kept:
+                        apply = partial(recalibrated_proba, fits[k], classes=self.classes_)
+                        if not never_falls(apply, samples.forecast):
+                            falling.append(k)
+                rising = mixture.without(falling) if falling else None
+                if rising is None:
+                    break
+                mixture = rising
+        losses, gain = np.full(len(names), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
+        if mixture is not None:
+            losses, gain = mixture.losses(samples.score)
+        self.mixture_ = RecalibratorMixture(
+            names=tuple(names),
+            weights=tuple(map(float, weights)),
+            losses=tuple(map(float, losses)),
+            gain=gain,
+            monotone=self.monotone_,
+        )
+
+    def _weigh(self, candidates, problem, folds):
+        """The `HeldOutMixture` of the maps; None for too few samples."""
+        problem, rounds = self._rounds(problem, folds)
+        if not rounds or len(candidates) == 1:
+            return None
+        forecasts = [
+            held_out_forecasts(candidates, problem, tests, self.n_jobs) for tests in rounds
+        ]
+        return HeldOutMixture(candidates, forecasts, rounds, problem)
+
+    def _rounds(self, problem, folds):
+        """The samples that give the weights, and lists of test folds of these.
+
+        Samples of a row of a sketch are divided at random.
+        """
+        if problem.count is not None:
+            divided, tests = problem.split(_FOLDS, self.random_state)
+            return divided, [tests] if problem.n_samples >= _FEWEST else []
+        n_samples, n_classes = problem.forecast.shape
+        most = np.clip(_MOST_VALUES // n_classes, _FEW_ROWS, _MOST_ROWS)
+        rng, rows = np.random.RandomState(self.random_state), np.arange(n_samples)
+        if n_samples > most:
+            rows = np.sort(rng.choice(n_samples, most, replace=False))
+        problem, size = problem.take(rows), len(rows)
+        if folds is not None:
+            folds = folds_among(np.isin(np.arange(n_samples), rows), folds)
+        tests = [test for test in folds or () if 0 < len(test) < size]
+        if len(tests) > 1:
+            return problem, [tests]
+        if size < _FEWEST:
+            return problem, []
+        cv = _FOLDS if self.cv is None else self.cv
+        target, cluster = problem.target, problem.cluster
+        if not isinstance(cv, Integral) or cluster is not None:
+            pairs = check_folds(cv, target, random_state=self.random_state, cluster=cluster)
+            return problem, [[test for _, test in pairs]]
+        labels = target.argmax(axis=1)
+        counts = np.bincount(labels)
+        rare = self.classes_[np.flatnonzero((counts > 0) & (counts < cv))]
+        if len(rare):
+            warnings.warn(
+                f"{len(rare)} of {len(self.classes_)} classes, such as {shown(rare[0])}, have "
+                f"fewer samples than the {cv} folds: some maps are compared without them. Their "
+                "probabilities are uncertain.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
+        n_rounds, n_folds = int(np.clip(_ROUNDED // size, 1, _MOST_ROUNDS)), min(cv, size)
+        rounds = [_spread(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
+        return problem, rounds
+
+    def _apply_map(self, forecast):
+        mixed = np.zeros(forecast.shape)
+        for k, (name, fitted) in zip(self._kept, self.maps_.items(), strict=True):
+            proba = recalibrated_proba(fitted, forecast, self.classes_)
+            mixed += self.weights_[name] * self._blend(k, proba)
+        return np.minimum(mixed, 1.0, out=mixed)  # weights sum to one up to rounding
+
+    def _write_map(self, add, x):
+        parts = []
+        for k, (name, fitted) in zip(self._kept, self.maps_.items(), strict=True):
+            weight = self.weights_[name]
+            prior = 0.0 if self._blend.pure[k] else weight / (self._blend.size + 1)
+            proba = add.recalibrator(fitted, x, self.classes_)
+            shift = prior * self._blend.prior
+            parts.append(add("scale", proba, factor=weight - prior, shift=shift))
+        return add("sum", *parts)
+
+    def _declare(self, forecast):
+        """Properties of the mixture, from those of its maps and, of two classes, its values."""
+        maps = self.maps_.values()
+        pure = all(self._blend.pure[k] for k in self._kept)
+        for name in ("preserves_argmax_", "preserves_order_"):
+            setattr(self, name, pure and all(getattr(fitted, name, False) for fitted in maps))
+        if len(self.classes_) > 2:
+            # A sum of monotone operators of the logits is one; they are injective.
+            self.monotone_ = self.injective_ = all(map(_is_monotone, maps))
+            return
+        self.monotone_ = never_falls(self._apply_map, forecast)
+        self.injective_ = self.monotone_ and any(
+            is_increasing(fitted, self.classes_) for fitted in maps
+        )
+
+
+def never_falls(
+    apply: Callable[[np.ndarray], np.ndarray], forecast: np.ndarray | None = None
+) -> bool:
+    """Whether a map of two classes is increasing, at 4,001 logits and at some forecasts (n, 2)."""
+    p = expit(_GRID) if forecast is None else np.append(expit(_GRID), forecast[:, 1])
+    p = np.unique(p)
+    return bool(np.all(np.diff(apply(np.column_stack([1 - p, p]))[:, 1]) >= -_ROUNDING))
+
+
+class _Blend:
+    """Averages forecasts of maps with the class frequencies, which are one sample among n + 1."""
+
+    def __init__(self, candidates, problem, smallest):
+        # The log loss of these two is finite wherever that of the forecasts is.
+        kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if smallest == 0 else 2]
+        self.pure = [type(candidate) in kinds for candidate in candidates]
+        self.size = effective_size(problem.weight, problem.square)
+        counts = problem.weight @ problem.target
+        share = counts / counts.sum()
+        self.prior = (share * self.size + 1 / len(share)) / (self.size + 1)
+
+    def __call__(self, k, forecast):
+        """The forecast (m, K) of candidate k, blended."""
+        if self.pure[k]:
+            return forecast
+        return (self.size * forecast + self.prior) / (self.size + 1)
+
+
+class HeldOutMixture:
+    """The mixture of maps, by their held-out forecasts.
+
+    `candidates` are the M maps, with the identity. For each round of folds, `rounds` has the test
+    rows of the folds, and `forecasts` the held-out forecasts (n_samples, n_classes) of each map;
+    samples in no fold are not used. `problem` are the samples.
+
+    ``weights`` (M,) are the weights of the maps, whose forecasts ``blend`` averages with the class
+    frequencies. ``sample`` (N,) are the samples of the pooled rows
+    of all rounds, and ``mixed`` (N, n_classes) their forecasts by mixtures whose weights were
+    computed without the fold of the sample.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[BaseEstimator],
+        forecasts: Sequence[Sequence[np.ndarray]],
+        rounds: Sequence[Sequence[np.ndarray]],
+        problem: Problem,
+    ) -> None:
+        tested = [np.unique(np.concatenate(folds)) for folds in rounds]
+        is_identity = [isinstance(candidate, IdentityRecalibrator) for candidate in candidates]
+        identity = is_identity.index(True)
+        unchanged = forecasts[0][identity][tested[0]]
+        self.blend = blend = _Blend(candidates, problem, unchanged.min())
+        self.sample, self._problem = np.concatenate(tested), problem
+        self.forecasts = np.concatenate(
+            [
+                [blend(k, proba[rows]) for k, proba in enumerate(of_maps)]
+                for of_maps, rows in zip(forecasts, tested, strict=True)
+            ],
+            axis=1,
+        )
+        weight, size = problem.weight, blend.size
+        self.target = problem.target[self.sample]
+        self.weight = weight[self.sample] * (size / (weight.sum() * len(rounds)))
+        kinds = IdentityRecalibrator, TemperatureScaling
+        simple = [isinstance(candidate, kinds) for candidate in candidates]
+        self._prior = np.where(simple, _SIMPLE, 1 / max(simple.count(False), 1))
+        self._ratio = 1.0
+        log, brier = np.min([self._losses(f) @ self.weight for f in self.forecasts], axis=0)
+        self._ratio = log / brier if brier > 0 else 1.0
+
+        self._allowed, self._identity, self._rounds = np.arange(len(candidates)), identity, rounds
+        self._mix()
+
+    def _mix(self):
+        """Compute the weights, and the forecasts by mixtures without each fold."""
+        unchanged, nested = self.forecasts[self._identity], self._nested()
+        share = float(expit(self._gain(unchanged, nested) - np.log(_ODDS)))
+        weights = share * self._weights(slice(None))
+        weights[self._identity] += 1 - share
+        weights[weights < _LEAST] = 0.0
+        self.weights = weights / weights.sum()
+        self.mixed = share * nested + (1 - share) * unchanged
+
+    def without(self, maps: Sequence[int]) -> HeldOutMixture | None:
+        """The mixture of the other maps; None if these maps gain more than the prior odds."""
+        smaller = copy(self)
+        smaller._allowed = np.setdiff1d(self._allowed, maps)
+        smaller._mix()
+        return None if self._gain(smaller.mixed, self.mixed) > np.log(_ODDS) else smaller
+
+    def _gain(self, before, after):
+        """Total gain of forecasts (N, K) over others, in units of independent samples."""
+        gain = self._criterion(before) - self._criterion(after)
+        mean, unclustered = self.interval(gain), self.interval(gain, clustered=False)
+        # Dependent samples have less evidence than as many independent ones.
+        independent = min(1.0, unclustered.standard_error / max(mean.standard_error, 1e-300)) ** 2
+        return independent * self.blend.size * mean.estimate
+
+    def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
+        """Interval of the mean of values (N,), which are averaged for each sample first."""
+        used, place = np.unique(self.sample, return_inverse=True)
+        mean = np.bincount(place, values) / np.bincount(place)
+        weight, square, cluster = self._problem.weight[used], self._problem.square, None
+        if clustered and self._problem.cluster is not None:
+            cluster = np.unique(self._problem.cluster[used], return_inverse=True)[1]
+        square = None if square is None else square[used]
+        return mean_interval(mean, weight, square=square, cluster=cluster)
+
+    def losses(self, score: ProperScore) -> tuple[list[float], MeanInterval]:
+        """Mean loss of each map, and the interval of the gain over the forecasts as they are."""
+        losses = [
+            float(weighted_mean(score.loss(self.target, forecast), self.weight))
+            for forecast in self.forecasts
+        ]
+        before = score.loss(self.target, self._problem.forecast[self.sample])
+        return losses, self.interval(before - score.loss(self.target, self.mixed))
+
+    def _losses(self, forecast):
+        """Log losses and Brier scores (N,)."""
+        log = -np.sum(self.target * np.log(np.maximum(forecast, np.exp(-_CAP))), axis=1)
+        return np.stack([log, np.sum((forecast - self.target) ** 2, axis=1)])
+
+    def _criterion(self, forecast):
+        """The mean of log loss and Brier score (N,), in units of the lowest log loss."""
+        log, brier = self._losses(forecast)
+        return 0.5 * (log + self._ratio * brier)
+
+    def _nested(self):
+        """Forecasts (N, K) of mixtures whose weights are computed without each fold."""
+        mixed, start = np.empty(self.target.shape), 0
+        for folds in self._rounds:
+            end = start + len(np.unique(np.concatenate(folds)))
+            for test in folds:
+                left_out = np.isin(self.sample, test)
+                weights = self._weights(~left_out)
+                left_out[:start] = left_out[end:] = False
+                mixed[left_out] = np.tensordot(weights, self.forecasts[:, left_out], 1)
+            start = end
+        return mixed
+
+    def _weights(self, rows):
+        """Weights (M,) that minimise the criterion on the rows, with a weak prior."""
+        allowed, target, weight = self._allowed, self.target[rows], self.weight[rows]
+        forecasts = self.forecasts[allowed][:, rows]
+        row, column = np.nonzero(target)
+        hit = np.maximum(forecasts[:, row, column].T, np.finfo(float).tiny)
+        share = weight[row] * target[row, column]
+        scaled = (np.sqrt(weight)[:, None] * forecasts).reshape(len(forecasts), -1)
+        gram, reach, prior = scaled @ scaled.T, share @ hit, self._prior[allowed]
+        start = (prior + 0.1) / (prior + 0.1).sum()
+        free = null_space(np.ones((1, len(prior))))
+
+        def value(step):
+            w = start + free @ step
+            if w.min() <= 0:
+                return np.inf, None
+            mixed = hit @ w
+            log, brier = -share @ np.log(mixed), w @ gram @ w - 2 * reach @ w
+            return 0.5 * (log + self._ratio * brier) - prior @ np.log(w), (w, mixed)
+
+        def slopes(step, state):
+            w, mixed = state
+            relative = hit / mixed[:, None]
+            gradient = -0.5 * share @ relative + self._ratio * (gram @ w - reach) - prior / w
+            hessian = 0.5 * (relative.T * share) @ relative + self._ratio * gram
+            hessian += np.diag(prior / w**2)
+            return free.T @ gradient, free.T @ hessian @ free
+
+        minimum = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
+        weights = np.zeros(len(self.forecasts))
+        weights[allowed] = start + free @ minimum.parameters
+        return weights
+
+
+def _spread(labels, forecast, n_folds, rng):
+    """Random test folds, stratified by label, that do not depend on the order of the samples."""
+    # Not stratified by score: where labels and scores of folds agree, overfitting looks right.
+    order = rng.permutation(np.lexsort((*forecast.T, labels)))
+    order = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(order[k::n_folds]) for k in range(n_folds)]
+
+
+def _is_monotone(recalibrator):
+    """Whether a fitted map is a strictly monotone operator of the logits."""
+    if isinstance(recalibrator, BiasCorrectedTemperatureScaling):
+        return recalibrator.temperature_ > 0
+    if isinstance(recalibrator, ModelAverageScaling):
+        return recalibrator.injective_
+    kinds = IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling
+    return isinstance(recalibrator, kinds)
+
+
+# --- Recalibrators by name, for the estimators that take one --------------------------------------
+
+
+#: "sigmoid" is what scikit-learn calls Platt scaling.
+RECALIBRATORS = {
+    "auto": StackedRecalibrator,
+    "temperature": TemperatureScaling,
+    "isotonic": IsotonicRecalibrator,
+    "platt": PlattScaling,
+    "sigmoid": PlattScaling,
+    "beta": BetaCalibration,
+}
+
+
+def resolve_recalibrator(recalibrator: Any) -> Recalibrator:
+    """A recalibrator, by its name or as an object; raises for other values."""
+    if isinstance(recalibrator, str) and recalibrator in RECALIBRATORS:
+        return RECALIBRATORS[recalibrator]()
+    require_recalibrator(recalibrator)
+    return recalibrator

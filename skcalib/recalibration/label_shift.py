@@ -14,14 +14,18 @@ from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._util.arithmetic import bin_ends
 from skcalib._util.messages import shown
-from skcalib._util.ties import bin_ends
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
-from skcalib.recalibration.base import LogitRecalibrator, Recalibrator, divided_by_sum
-from skcalib.recalibration.fitting import FittedFromSketch
+from skcalib.recalibration.base import (
+    FittedFromSketch,
+    LogitRecalibrator,
+    Recalibrator,
+    divided_by_sum,
+)
 from skcalib.scores import LossLike, weighted_mean
 from skcalib.smoothers.partition import quantile_cuts
 
@@ -236,7 +240,7 @@ class LabelShiftRecalibrator(Recalibrator):
         else:
             target = frequency
         if not np.array_equal(target, self.source_prior_):
-            self._refuse_absent(self.source_prior_)
+            self._refuse_absent()
         self._set_target(target, np.zeros(n_classes))
 
     def _checked(self, prior, name):
@@ -253,9 +257,9 @@ class LabelShiftRecalibrator(Recalibrator):
             )
         return shares / shares.sum()
 
-    def _refuse_absent(self, prior):
+    def _refuse_absent(self):
         """Raise for classes that the source lacks, where the target may have them."""
-        absent = self.classes_[prior == 0]
+        absent = self.classes_[self.source_prior_ == 0]
         if len(absent):
             raise ValueError(
                 f"The source has no samples of the classes {listed(absent)}, or gives each "
@@ -264,7 +268,7 @@ class LabelShiftRecalibrator(Recalibrator):
             )
 
     def _estimate_target(self, forecast, weight):
-        self._refuse_absent(self.source_prior_)
+        self._refuse_absent()
         ratio = forecast / self.source_prior_
         absent = self.classes_[~(ratio > 0).any(axis=0)]
         if len(absent):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
@@ -28,8 +29,7 @@ from skcalib._util.types import CV, ArrayLike, MatrixLike
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.clusters import folds_of_groups
 from skcalib.estimators.classifiers import MetaEstimator, clone_estimator, fit_rows
-from skcalib.regression.reliability import (
-    Moments,
+from skcalib.regression.evaluation import (
     centred,
     check_moments,
     check_numbers,
@@ -150,8 +150,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
                 self._warn(f"no optimum was reached in {self.n_iter_} iterations")
         self.injective_, self.preserves_mean_ = self.coef_ > 0, True
         self.loss_before_ = mean_score(moments)
-        after = self._map(moments.variance)
-        self.loss_after_ = mean_score(Moments(moments.residual, after, moments.weight))
+        after = replace(moments, variance=self.coef_ * moments.variance + self.intercept_)
+        self.loss_after_ = mean_score(after)
         return self
 
     def transform(self, mean_and_var: ArrayLike) -> np.ndarray:
@@ -241,10 +241,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
                 "y_var, the second column of mean_and_var, must not be negative, but row "
                 f"{int(variance.argmin())} holds {variance.min():g}."
             )
-        return mean, self._map(variance)
-
-    def _map(self, variance):
-        return self.coef_ * variance + self.intercept_
+        return mean, self.coef_ * variance + self.intercept_
 
     def _warn(self, reason):
         self.converged_ = False
@@ -456,7 +453,10 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             params, split_params = self._route("fit", fit_params, weight)
             splitter = check_cv(self.cv, y, classifier=False)
             folds = folds_of_groups(splitter, X, y, **split_params)
-            moments, rows = _out_of_fold_moments(estimator, X, y, folds, params, self.n_jobs)
+            (indexed,) = indexable(X)
+            tasks = ((estimator, indexed, y, *fold, params) for fold in folds)
+            moments = np.concatenate(run_each(_fold_moments, tasks, n_jobs=self.n_jobs))
+            rows = np.concatenate([np.arange(len(y))[test] for _, test in folds])
             self.estimator_ = clone_estimator(estimator).fit(X, y, **params)
         weights = {} if weight is None else {"sample_weight": weight[rows]}
         self.recalibrator_ = clone(recalibrator).fit(moments, y[rows], **weights)
@@ -527,15 +527,6 @@ def predict_moments(estimator: BaseEstimator, X: MatrixLike) -> np.ndarray:
         X = X.astype(np.float64)  # BayesianRidge cannot take roots of object arrays
     mean, std = estimator.predict(X, return_std=True)
     return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
-
-
-def _out_of_fold_moments(estimator, X, y, folds, params, n_jobs):
-    """Moments (m, 2) of all out-of-fold forecasts, and the row of each."""
-    (X,) = indexable(X)
-    tasks = ((estimator, X, y, *fold, params) for fold in folds)
-    parts = run_each(_fold_moments, tasks, n_jobs=n_jobs)
-    rows = np.concatenate([np.arange(len(y))[test] for _, test in folds])
-    return np.concatenate(parts), rows
 
 
 def _fold_moments(estimator, X, y, train, test, params):

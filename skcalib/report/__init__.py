@@ -1,6 +1,5 @@
 """The report: from probabilities to a verdict."""
 
-from skcalib.report.comparison import ComparisonReport
-from skcalib.report.report import CalibrationReport
+from skcalib.report.report import CalibrationReport, ComparisonReport
 
 __all__ = ["CalibrationReport", "ComparisonReport"]

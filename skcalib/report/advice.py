@@ -6,8 +6,8 @@ which recalibration and a better model would save some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +21,19 @@ from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.base import recalibrated_proba
 from skcalib.recalibration.held_out import (
+    HeldOutMixture,
     RecalibratorSelection,
+    StackedRecalibrator,
     candidate_names,
     default_candidates,
     fit_to_problem,
     held_out_forecasts,
     held_out_losses,
+    never_falls,
     one_standard_error,
 )
-from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator, never_falls
 from skcalib.report.findings import (
     Advice,
     BrierChange,
@@ -229,95 +231,59 @@ def recalibrate(
 # --- Whether to recalibrate -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Reason:
-    """Why no map is recommended: the condition, and the sentence."""
-
-    applies: Callable[[Findings, Problem], bool]
-    sentence: Callable[[Findings], str]
-
-
 def choose_advice(findings: Findings, problem: Problem) -> Advice:
     """The advice of the findings, with the chosen map or the reason why there is none."""
-    advice = findings.advice
-    reasons = (name for name, reason in REASONS.items() if reason.applies(findings, problem))
-    reason = next(reasons, "")
-    return replace(advice, recommended=None if reason else advice.selection.chosen, reason=reason)
+    reason = _reason_for_none(findings, binary_problem(problem))
+    chosen = findings.advice.selection.chosen
+    return replace(findings.advice, recommended=None if reason else chosen, reason=reason)
+
+
+def _reason_for_none(findings, binary):
+    """The first reason against a map, or empty; a sentence on each is in `advice_on_maps`."""
+    if any(suspicion.comes_before_advice for suspicion in findings.suspicions):
+        return "input"
+    if min(n_labels(binary, column) for column in (0, 1)) < FEWEST_LABELS:
+        return "few_labels"  # of the event, or for several classes of right or wrong predictions
+    hits, misses = (binary.forecast[binary.target[:, column] == 1, 1] for column in (1, 0))
+    if hits.min() > misses.max() or hits.max() < misses.min():
+        return "separated"
+    if not findings.miscalibrated:
+        return "calibrated"
+    selection = findings.advice.selection
+    without_gain = selection.chosen == selection.names[0] or selection.gain.low <= 0
+    return "no_gain" if without_gain else ""
 
 
 def advice_on_maps(findings: Findings) -> str:
     """The recommended map with both held-out losses, or why there is none."""
-    advice = findings.advice
-    if advice.recommended is None or advice.brier is None:
-        return REASONS[advice.reason].sentence(findings)
-    log = numbers(advice.log_loss["before"], advice.log_loss["after"])
-    brier = numbers(advice.brier.before, advice.brier.after)
-    order = " It is not monotone: some larger scores get smaller probabilities." * advice.falls
-    return (
-        f"Recalibrate with {recalibrator_name(advice.recommended)}: cross-validated log loss "
-        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}.{order}"
-    )
-
-
-def _input_is_wrong(findings, problem):
-    return any(suspicion.comes_before_advice for suspicion in findings.suspicions)
-
-
-def _say_input_is_wrong(findings):
-    return "Correct the input first; recalibration would conceal the mistake."
-
-
-def _has_few_labels(findings, problem):
-    """Of events or non-events; for several classes of right or wrong predictions."""
-    binary = binary_problem(problem)
-    return min(n_labels(binary, column) for column in (0, 1)) < FEWEST_LABELS
-
-
-def _say_few_labels(findings):
-    labels = "labels of one class" if findings.n_classes == 2 else "right or wrong predictions"
-    return f"Fewer than {FEWEST_LABELS} {labels} are too few to choose a recalibration map."
-
-
-def _is_separated(findings, problem):
-    """Whether the score of the event, or the confidence, separates the labels completely."""
-    binary = binary_problem(problem)
-    hits, misses = (binary.forecast[binary.target[:, k] == 1, 1] for k in (1, 0))
-    return hits.min() > misses.max() or hits.max() < misses.min()
-
-
-def _say_separated(findings):
-    return (
-        "The scores separate the labels completely, so these samples cannot determine a "
-        "recalibration map."
-    )
-
-
-def _is_calibrated(findings, problem):
-    return not findings.miscalibrated
-
-
-def _has_no_gain(findings, problem):
-    selection = findings.advice.selection
-    return selection.chosen == selection.names[0] or selection.gain.low <= 0
-
-
-def _say_no_gain(findings):
-    share, shown = findings.missed_gain, "no gain can be shown"
-    if findings.advice.reason == "no_gain":
+    advice, share = findings.advice, findings.missed_gain
+    if advice.recommended is not None and advice.brier is not None:
+        log = numbers(advice.log_loss["before"], advice.log_loss["after"])
+        brier = numbers(advice.brier.before, advice.brier.after)
+        order = " It is not monotone: some larger scores get smaller probabilities." * advice.falls
+        return (
+            f"Recalibrate with {recalibrator_name(advice.recommended)}: cross-validated log loss "
+            f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}.{order}"
+        )
+    if advice.reason == "input":
+        return "Correct the input first; recalibration would conceal the mistake."
+    if advice.reason == "few_labels":
+        labels = "labels of one class" if findings.n_classes == 2 else "right or wrong predictions"
+        return f"Fewer than {FEWEST_LABELS} {labels} are too few to choose a recalibration map."
+    if advice.reason == "separated":
+        return (
+            "The scores separate the labels completely, so these samples cannot determine a "
+            "recalibration map."
+        )
+    shown = "no gain can be shown"
+    if advice.reason == "no_gain":
         shown = "no map lowers both log loss and Brier score reliably"
-    gain = f"a gain of up to {rates(share)[0]} of the log loss"
-    gain = gain if share < _LARGE_GAIN else "even a large gain"
+    gain = "even a large gain"
+    if share < _LARGE_GAIN:
+        gain = f"a gain of up to {rates(share)[0]} of the log loss"
     return f"Recalibration is not recommended: with these samples {shown}; {gain} could be missed."
 
 
-#: The first reason that applies is stated.
-REASONS = {
-    "input": Reason(_input_is_wrong, _say_input_is_wrong),
-    "few_labels": Reason(_has_few_labels, _say_few_labels),
-    "separated": Reason(_is_separated, _say_separated),
-    "calibrated": Reason(_is_calibrated, _say_no_gain),
-    "no_gain": Reason(_has_no_gain, _say_no_gain),
-}
 RECALIBRATOR_NAMES = {
     "TemperatureScaling": "temperature scaling",
     "InterceptRecalibrator": "a shift of the log odds",
@@ -433,16 +399,42 @@ def find_decision(
 
 
 def advice_on_decisions(decision: DecisionFinding) -> str:
-    """What to do about the decisions, and what it would save."""
+    """What to do about the decisions, what they cost, and what it would save."""
+    text, threshold = partial(_number, decision), decision.threshold
     recalibrate = "recalibrate"
     if decision.moved is not None:
         recalibrate += f", or move the threshold to {decision.moved:.3g}"
     actions = [recalibrate] if decision.recalibration_saves else []
     actions += ["look for a better model"] if decision.model_saves else []
     action = "; and ".join(actions) or "no change is recommended"
-    where = "" if decision.threshold is None else f" at the threshold {decision.threshold:g}"
+    amount = _amount(decision, decision.expected_cost)
+    where, cost = "", f"They cost {amount} per {_PER:,} samples, in the units of the given costs."
+    if threshold is not None:
+        where, ratio = f" at the threshold {threshold:g}", (1 - threshold) / threshold
+        as_much = f"a miss costs as much as {ratio:.3g} false alarms"
+        if ratio == 1:
+            as_much = "a miss and a false alarm cost the same"
+        elif ratio < 1:
+            as_much = f"a false alarm costs as much as {1 / ratio:.3g} misses"
+        unit = "false alarms" if ratio >= 1 else "misses"
+        cost = (
+            f"At this threshold {as_much}; the decisions cost {amount} {unit} per {_PER:,} samples."
+        )
+    if decision.recalibration_saves:
+        saving = f"Recalibration would save {_amount(decision, decision.calibration)}."
+    else:
+        limited = threshold is not None or np.shape(decision.costs) == (2, 2)
+        saving = no_saving_shown(decision.calibration.high, limited, text)
+    if decision.grouping is None:
+        better = "Features are needed to find out what a better model would save."
+    elif not decision.model_saves:
+        better = no_saving_by_features(decision.grouping.high, text)
+    else:
+        beyond = "beyond that " if decision.recalibration_saves else ""
+        amount = _amount(decision, decision.grouping)
+        better = f"Better use of the features would save {beyond}at least {amount}."
     ties = f" {ties_of(decision)}: {100 * decision.tied:.2g} %." if decision.tied else ""
-    return f"Decisions{where}: {action}. {_cost(decision)} {_savings(decision)}{ties}"
+    return f"Decisions{where}: {action}. {cost} {saving} {better}{ties}"
 
 
 def ties_of(decision: DecisionFinding) -> str:
@@ -450,36 +442,6 @@ def ties_of(decision: DecisionFinding) -> str:
     if decision.threshold is None:
         return "Where two decisions cost the same, the first is taken"
     return "Forecasts that equal the threshold count as below it"
-
-
-def _cost(decision):
-    cost = _amount(decision, decision.expected_cost)
-    if decision.threshold is None:
-        return f"They cost {cost} per {_PER:,} samples, in the units of the given costs."
-    ratio = (1 - decision.threshold) / decision.threshold
-    as_much = f"a miss costs as much as {ratio:.3g} false alarms"
-    if ratio == 1:
-        as_much = "a miss and a false alarm cost the same"
-    elif ratio < 1:
-        as_much = f"a false alarm costs as much as {1 / ratio:.3g} misses"
-    unit = "false alarms" if ratio >= 1 else "misses"
-    return f"At this threshold {as_much}; the decisions cost {cost} {unit} per {_PER:,} samples."
-
-
-def _savings(decision):
-    text = partial(_number, decision)
-    if decision.recalibration_saves:
-        saving = f"Recalibration would save {_amount(decision, decision.calibration)}."
-    else:
-        limited = decision.threshold is not None or np.shape(decision.costs) == (2, 2)
-        saving = no_saving_shown(decision.calibration.high, limited, text)
-    if decision.grouping is None:
-        return f"{saving} Features are needed to find out what a better model would save."
-    if not decision.model_saves:
-        return f"{saving} {no_saving_by_features(decision.grouping.high, text)}"
-    beyond = "beyond that " if decision.recalibration_saves else ""
-    amount = _amount(decision, decision.grouping)
-    return f"{saving} Better use of the features would save {beyond}at least {amount}."
 
 
 def _amount(decision, interval):

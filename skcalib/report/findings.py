@@ -1,4 +1,7 @@
-"""The results of a report: numbers with intervals, without wording or drawing."""
+"""The results of a report: numbers with intervals, without wording or drawing.
+
+Records first, then the functions that compute each part of them from a validated problem.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,42 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.stats import norm
 
-from skcalib._util.formatting import limit_of_noise
-from skcalib._util.records import Record
-from skcalib.data.notions import TopLabel
+from skcalib._util.arithmetic import level_starts, merge_ties
+from skcalib._util.formatting import Record, limit_of_noise
+from skcalib.data.clusters import effective_size
+from skcalib.data.features import EncodedFeatures
+from skcalib.data.notions import NotionLike, TopLabel, resolve_notion
+from skcalib.data.problem import Problem, ProblemSummary
+from skcalib.error_intervals import calibration_error_interval
+from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
+from skcalib.error_intervals.quantities import by
 from skcalib.errors import ScoreDecomposition
+from skcalib.grouping import GroupingLossEstimator
+from skcalib.grouping.by_group import GroupCalibrations
+from skcalib.grouping.differences import compare_groups
+from skcalib.links.averaging import ModelAverage, add_averaged_map
+from skcalib.proper.proper import decompose, solve_notion
+from skcalib.recalibration import GroupRecalibrator
 from skcalib.recalibration.held_out import RecalibratorSelection
-from skcalib.stats.means import MeanInterval
+from skcalib.risk_models.summary import ROWS, summary_of_problem
+from skcalib.scores import Brier, LossLike, weighted_mean
+from skcalib.significance import kernel_calibration_test
+from skcalib.significance.kernel import MIN_SAMPLES
+from skcalib.stats.means import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.stats.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
     from skcalib.grouping import GroupDifference, GroupingLossEstimator
     from skcalib.grouping.by_group import GroupCalibrations
+    from skcalib.proper.map_average import AveragedProblem
+    from skcalib.stats.pvalues import CalibrationTest
+
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.
 TEST_LEVEL = 0.005
@@ -417,6 +439,11 @@ class Findings:
         named = () if self.grouping is None else self.grouping.named
         return tuple(sorted(named, key=lambda group: -group.harm))
 
+    def worst_places(self, kind: str, most: int | None = None) -> list[Place]:
+        """Significantly miscalibrated places of a kind, the most harmful first."""
+        detected = [place for place in self.places if place.kind == kind and place.detected]
+        return sorted(detected, key=lambda place: -place.squared_gap)[:most]
+
     def is_off(self, place: Place) -> bool:
         """True if a range or class is significantly miscalibrated, and so are the forecasts."""
         return self.miscalibrated and place.detected
@@ -503,11 +530,6 @@ class Reported(Protocol):
         """Where the forecasts are from."""
         ...
 
-    @property
-    def binary(self) -> Problem:
-        """The problem of the event or, for several classes, of the confidence."""
-        ...
-
 
 class Compared(Protocol):
     """What the page of a comparison reads."""
@@ -540,6 +562,482 @@ def binary_problem(problem: Problem) -> Problem:
 def n_labels(binary: Problem, column: int) -> int:
     """Number of samples with this label."""
     return binary.take(binary.target[:, column] == 1).n_samples
+
+
+# --- Sizes, averages, errors and tests ------------------------------------------------------------
+
+
+#: Losses of a report, in the order of its table.
+LOSSES: tuple[LossLike, ...] = ("brier", "log")
+#: With more probabilities than this, a report omits steps that take minutes.
+HUGE = 5_000_000
+_PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
+
+
+def averages_of(problem: Problem, confidence_level: float) -> dict[str, Any]:
+    """Sizes, and means of the event (two classes) or of the confidence, as fields of `Findings`.
+
+    The effective size is the number of independent samples of equal weight whose mean Brier score
+    is as accurate. Intervals lie inside the range of their mean.
+    """
+    binary, weight, n_classes = binary_problem(problem), problem.weight, len(problem.classes)
+    forecast, target = binary.forecast[:, 1], binary.target[:, 1]
+    rows: dict[str, Any] = {"weight": weight, "confidence_level": confidence_level}
+    rows |= {"square": problem.square, "cluster": problem.cluster}
+    size = effective_size(weight, problem.square)
+    if problem.cluster is not None:
+        loss = Brier().loss(problem.target, problem.forecast)
+        independent = mean_interval(loss, weight).standard_error
+        clustered = mean_interval(loss, weight, cluster=problem.cluster).standard_error
+        if 0 < clustered < np.inf:
+            size *= min(1.0, (independent / clustered) ** 2)
+    top_label = next(TopLabel().problems(problem.forecast, problem.target))
+    confidence, right = (pair[:, 1] for pair in top_label)
+    gap = mean_interval(confidence - right, **rows)
+    predicted, ratio = float(weighted_mean(forecast, weight)), None
+    if predicted > np.finfo(np.float64).tiny:
+        ratio = observed_expected_ratio(target, forecast, **rows)
+    return {
+        "n_samples": problem.n_samples,
+        "n_clusters": problem.n_clusters,
+        "effective_size": size,
+        "event": str(problem.classes[1]) if n_classes == 2 else None,
+        "n_events": n_labels(binary, 1) if n_classes == 2 else None,
+        "mean_predicted": predicted,
+        "observed_rate": rate_interval(target, **rows),
+        "observed_expected_ratio": ratio,
+        "accuracy": rate_interval(right, **rows),
+        "confidence_gap": replace(gap, low=max(gap.low, -1.0), high=min(gap.high, 1.0)),
+    }
+
+
+def estimate_errors(
+    problem: Problem, notion: NotionLike, confidence_level: float, n_jobs: int | None = None
+) -> tuple[list[ProperEstimate], list]:
+    """`ProperEstimate` of each of the `LOSSES` under one notion, and its solved problems.
+
+    They are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
+    """
+    notion = resolve_notion(notion)
+    solved = solve_notion(problem, notion=notion, smoother=None, n_jobs=n_jobs)
+    estimates = estimates_of_solved(
+        solved, losses=LOSSES, notion=notion, confidence_level=confidence_level
+    )
+    return estimates, solved
+
+
+def find_errors(
+    problem: Problem, part: Problem, confidence_level: float, n_jobs: int | None = None
+) -> tuple[tuple[ErrorFinding, ...], AveragedProblem]:
+    """The losses under each notion, and the averaged maps of all classes.
+
+    All classes together are estimated on `part` of the problem, which is smaller if there are many
+    classes; the confidence on all samples. The maps of the event or confidence are shared.
+    """
+    n_classes = problem.forecast.shape[1]
+    samples_of: dict[Any, Problem] = {"canonical": part}
+    if n_classes > 2:
+        samples_of["top_label"] = problem
+    if n_classes > 2 and problem.forecast.size <= HUGE:
+        samples_of["classwise"] = problem
+    errors, solved_of = [], {}
+    for notion, samples in samples_of.items():
+        jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
+        estimates, solved = estimate_errors(samples, notion, confidence_level, jobs)
+        solved_of[notion] = solved[0]
+        for loss, estimate in zip(LOSSES, estimates, strict=True):
+            several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
+            largest = np.inf if loss == "log" else 1.0 + several
+            errors.append(_error_finding(loss, notion, estimate, confidence_level, largest))
+    event = solved_of["canonical" if n_classes == 2 else "top_label"]
+    if type(event.average) is ModelAverage:  # of all samples
+        add_averaged_map(
+            event.average,
+            event.forecast,
+            event.average.label,
+            event.weight,
+            event.square,
+            cluster=event.cluster,
+        )
+    return tuple(errors), solved_of["canonical"]
+
+
+def _error_finding(loss, notion, estimate, confidence_level, largest):
+    """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, largest].
+
+    No interval begins at its estimate, and no part exceeds the limit of the mean loss.
+    """
+    terms = estimate.terms
+    mean_loss, refinement = (
+        mean_interval(values, terms.weight, confidence_level, terms.square, terms.cluster)
+        for values in (terms.loss, terms.refinement)
+    )
+    mean_loss, calibration, refinement = (
+        replace(
+            interval,
+            low=float(np.clip(interval.low, 0.0, largest)),
+            high=float(np.clip(interval.high, 0.0, largest)),
+        )
+        for interval in (
+            mean_loss,
+            interval_around(estimate.interval, confidence_level),
+            refinement,
+        )
+    )
+    highest = max(mean_loss.high, limit_of_noise(calibration), refinement.high)
+    return ErrorFinding(
+        loss,
+        notion,
+        terms=decompose(terms),
+        expected_loss=replace(mean_loss, high=highest),
+        calibration=calibration,
+        refinement=refinement,
+        target=estimate.target,
+        evidence=estimate.evidence,
+        residual_pvalue=estimate.residual_pvalue,
+        lower_bound=estimate.lower_bound,
+    )
+
+
+def interval_around(interval: MeanInterval, confidence_level: float) -> MeanInterval:
+    """An interval that begins at its estimate is longer: normal on that side, for the logarithm."""
+    estimate, error = interval.estimate, interval.standard_error
+    if not (interval.low >= estimate > 0 and 0 < error < np.inf):
+        return interval
+    reach = norm.ppf(0.5 + confidence_level / 2) * error
+    return replace(interval, low=estimate * float(np.exp(-reach / estimate)))
+
+
+def part_of(problem: Problem, random_state: int) -> Problem:
+    """All samples, or a random part if there are too many probabilities for some steps."""
+    n_samples, n_classes = problem.forecast.shape
+    if problem.forecast.size <= HUGE:
+        return problem
+    most = max(HUGE * 2 // n_classes, 2_000)
+    if n_samples <= most:
+        return problem
+    return problem.take(_random_rows(n_samples, most, random_state))
+
+
+def _random_rows(n_samples, most, random_state):
+    """Numbers of all rows, or of a random part of them, in order."""
+    if n_samples <= most:
+        return np.arange(n_samples)
+    return np.sort(np.random.RandomState(random_state).choice(n_samples, most, replace=False))
+
+
+def find_test(
+    problem: Problem, random_state: int, n_jobs: int | None = None
+) -> tuple[CalibrationTest | None, int]:
+    """Kernel test of all classes at once on a random part of large samples, and its size."""
+    n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
+    if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
+        return None, 0
+    most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
+    part: Any = problem.samples(most, random_state)  # time grows as n^2 K
+    if np.ptp(part.forecast, axis=0).max() == 0:
+        return None, 0  # equal forecasts have distance 0: the kernel has no scale
+    test = kernel_calibration_test(
+        part, part.forecast, statistic="unbiased", random_state=random_state, n_jobs=n_jobs
+    )
+    return test, len(part.weight)
+
+
+def omissions(problem: Problem, part: Problem) -> tuple[str, ...]:
+    """Text on what was omitted, or computed on a part, and on classes without samples."""
+    omitted, n_classes = [], problem.forecast.shape[1]
+    absent = ", ".join(map(str, problem.classes[~problem.target.any(axis=0)]))
+    if absent and n_classes > 2:
+        omitted.append(f"No sample is of these classes: {absent}.")
+    if n_classes > 2 and problem.forecast.size > HUGE:
+        omitted.append(
+            "Errors by class were omitted: they take too long for so many probabilities."
+        )
+    size = len(part.weight)
+    if size < len(problem.weight):
+        omitted.append(f"All classes, direction and maps: a random {size:,} of the samples.")
+    return tuple(omitted)
+
+
+# --- The numbers that others report ---------------------------------------------------------------
+
+
+def find_reported(
+    problem: Problem,
+    solved: AveragedProblem,
+    confidence_level: float,
+    random_state: int,
+    n_jobs: int | None,
+) -> tuple[ReportedNumber, ...]:
+    """Numbers that others report; of two classes the summary of a risk model first.
+
+    Errors are of the confidence, or for two classes of the event. `solved` is the `AveragedProblem`
+    of all classes, of all samples or of a part.
+    """
+    reported, is_binary = [], len(problem.classes) == 2
+    if is_binary:
+        known = solved if len(solved.weight) == len(problem.weight) else None
+        summary = summary_of_problem(problem, confidence_level, known)
+        for key, (name, perfect, explanation) in ROWS.items():
+            value = getattr(summary, key)
+            if isinstance(value, float):
+                value = MeanInterval(value, value, value, 0.0)
+            note = summary.notes.get(key) or f"{explanation[0].upper()}{explanation[1:]}."
+            if perfect is not None:
+                name += f" ({perfect:g} is perfect)"
+            reported.append(ReportedNumber(key, name, note, value))
+    samples: dict[str, Any] = {"y_true": ProblemSummary(problem)}
+    if problem.count is None:
+        samples = {"y_true": problem, "y_proba": problem.forecast}
+    run: dict[str, Any] = {"confidence_level": confidence_level, "n_jobs": n_jobs}
+    for quantity in by("note").values():
+        label, note = quantity.label + quantity.detail, quantity.note
+        if quantity.binary and not is_binary:
+            label += ", of the confidence"
+        notion: Any = {"notion": "auto"} if quantity.binary else {}
+        try:
+            error = calibration_error_interval(
+                metric=quantity.name, random_state=random_state, **samples, **run, **notion
+            )
+        except ValueError as reason:
+            reported.append(ReportedNumber(quantity.name, label, str(reason), None))
+            continue
+        value = MeanInterval(error.estimate, error.low, error.high, error.standard_error)
+        if not error.valid:
+            note += f" It may not hold: {error.reason}."
+        reported.append(
+            ReportedNumber(quantity.name, label, note, value, error.target, error.valid)
+        )
+    return tuple(reported)
+
+
+# --- Ranges of scores and classes ----------------------------------------------------------------
+
+_MOST_RANGES = 10
+_FEWEST_SAMPLES = 10
+_FEW_RANGES = 4  # for any information: overconfident scores underestimate it
+_SAMPLES_PER_RANGE = 20
+_INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
+
+
+def find_places(problem: Problem, confidence_level: float) -> tuple[Place, ...]:
+    """Ranges of the confidence (for two classes: of the event's probability), then classes.
+
+    Each has the exact interval of its mean outcome, at its effective size.
+    """
+    binary, n_classes = binary_problem(problem), problem.forecast.shape[1]
+    score = merge_ties(binary.forecast[:, 1])
+    binary = replace(
+        binary, forecast=np.column_stack([1 - score, score]), labels_or_target=binary.target
+    )
+    ranges = [
+        ("scores", label, ends, binary.take(rows), 1)
+        for rows, ends, label in ranges_of_scores(score, problem.weight, problem.count)
+    ]
+    classes = [
+        ("class", str(problem.classes[column]), (0.0, 1.0), problem, column)
+        for column in ([1] if n_classes == 2 else range(n_classes))
+    ]
+    level, total, places = place_level(confidence_level), float(problem.weight.sum()), []
+    for simultaneous in (ranges, classes):
+        level_of_each = 1 - (1 - level) / len(simultaneous)
+        for kind, label, ends, part, column in simultaneous:
+            weight = part.weight
+            observed = rate_interval(
+                part.target[:, column], weight, level_of_each, part.square, part.cluster
+            )
+            places.append(
+                Place(
+                    kind,
+                    label,
+                    *ends,
+                    n_samples=part.n_samples,
+                    share=float(weight.sum() / total),
+                    mean_score=float(np.average(part.forecast[:, column], weights=weight)),
+                    mean_outcome=observed.estimate,
+                    low=observed.low,
+                    high=observed.high,
+                )
+            )
+    return tuple(places)
+
+
+def place_level(confidence_level: float) -> float:
+    """Level at which the intervals of all ranges, or of all classes, hold simultaneously.
+
+    It is stricter than that of the report, as there are many ranges and classes.
+    """
+    return 1 - (1 - confidence_level) / 5
+
+
+def ranges_of_scores(
+    score: np.ndarray, weight: np.ndarray, count: np.ndarray | None = None
+) -> list[tuple[np.ndarray, tuple[float, float], str]]:
+    """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
+
+    For a rare event the ranges are narrow where the events are. Equal scores stay together, in the
+    range of their middle, and no two ranges have the same label. The ranges of 1 - score are the
+    same. `count` (n,) are the numbers of samples of the rows.
+    """
+    count = np.ones(len(score)) if count is None else count
+    n_samples = count.sum()
+    order = np.argsort(score, kind="stable")
+    sorted_score = score[order]
+    # A small weight for each sample separates the ranges of scores of exactly 0 and 1.
+    information = weight[order] * (sorted_score * (1 - sorted_score) + 1e-6)
+    size = n_samples * information.sum() / weight.sum()
+    informative = max(size / _INFORMATION_PER_RANGE, _FEW_RANGES)
+    n_ranges = int(np.clip(min(informative, n_samples / _SAMPLES_PER_RANGE), 1, _MOST_RANGES))
+    levels = level_starts(sorted_score)
+    sums = np.add.reduceat(information, levels)
+    middle = (np.cumsum(sums) - sums / 2) / sums.sum() * n_ranges
+    towards_centre = np.where(sorted_score[levels] <= 0.5, 1e-9, -1e-9)
+    which = np.clip((middle + towards_centre).astype(int), 0, n_ranges - 1)
+    starts = levels[np.flatnonzero(np.diff(which, prepend=-1))]
+    parts = _large_enough(np.split(order, starts[1:]), score, count)
+    groups = [(part, (float(score[part].min()), float(score[part].max()))) for part in parts]
+    for decimals in (1, 2, 3, 4):
+        labels = [range_label(*ends, decimals) for _, ends in groups]
+        if len(set(labels)) == len(labels):
+            break
+    ranges = []
+    for (rows, ends), label in zip(groups, labels, strict=True):
+        if ranges and ranges[-1][2] == label:  # too narrow for four decimals
+            rows_below, (lowest, _), _ = ranges.pop()
+            rows, ends = np.concatenate([rows_below, rows]), (lowest, ends[1])
+        ranges.append((rows, ends, label))
+    return ranges
+
+
+def _large_enough(parts, score, count):
+    """Parts with too few samples are merged with their smaller neighbour, the smallest first.
+
+    Of equal ones it is that which is further from 1/2, and its neighbour nearer to 1/2.
+    """
+
+    def size(place):
+        samples = count[parts[place]]
+        return samples.sum(), -abs(samples @ score[parts[place]] / samples.sum() - 0.5)
+
+    while len(parts) > 1:
+        smallest = min(range(len(parts)), key=size)
+        if size(smallest)[0] >= _FEWEST_SAMPLES:
+            break
+        beside = [place for place in (smallest - 1, smallest + 1) if 0 <= place < len(parts)]
+        chosen = min(beside, key=lambda place: (size(place)[0], -size(place)[1]))
+        first = min(smallest, chosen)
+        parts[first : first + 2] = [np.concatenate(parts[first : first + 2])]
+    return parts
+
+
+def range_label(low: float, high: float, decimals: int = 1) -> str:
+    """Ends in percent; equal ends are shown once."""
+    first, last = f"{100 * low:.{decimals}f}", f"{100 * high:.{decimals}f}"
+    return f"{first} %" if first == last else f"{first} to {last} %"
+
+
+# --- Groups in a report ---------------------------------------------------------------------------
+
+
+#: Maximum number of rows for a model.
+MOST_ROWS = 20_000
+#: Level sets of the figure.
+N_LEVEL_SETS = 5
+
+
+def find_grouping(
+    problem: Problem,
+    features: EncodedFeatures,
+    refinement: MeanInterval,
+    confidence_level: float,
+    random_state: int,
+    n_jobs: int | None = None,
+) -> tuple[GroupingFinding, GroupingLossEstimator | None]:
+    """Groups that differ at equal scores, and a lower bound of the grouping loss.
+
+    `refinement` is that of the Brier score of the same event. The second is the split for
+    `GroupingDisplay`, or None: the most harmful named group against all others, or a balanced split
+    of each level set.
+    """
+    run: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
+    compared, rows, members = compare_groups(problem, features, **run)
+    notes = [compared.note] if compared.note else []
+    common: dict[str, Any] = {"notion": "auto", "labels": problem.classes, "n_jobs": n_jobs, **run}
+    finding = GroupingFinding(
+        named=compared.named,
+        n_tried=compared.n_tried,
+        n_compared=compared.n_samples,
+        left_out=features.note,
+    )
+    some = _random_rows(len(problem.weight), MOST_ROWS, random_state)
+    part, table = problem.take(some), features[some]
+    try:
+        with noted() as warned:
+            model = GroupingLossEstimator(method="risk", **common)
+            model.fit(table, part)
+    except ValueError as error:  # too few samples
+        return replace(finding, note=" ".join([*notes, str(error)])), None
+    low, high = model.confidence_interval_
+    bound = MeanInterval(model.grouping_loss_, low, high, model.standard_error_)
+    finding = replace(
+        finding,
+        grouping_loss=bound,
+        pvalue=float(model.pvalue_),
+        n_measured=len(some),
+        rest=rest_of_loss(refinement, bound),
+        note=" ".join([*notes, *warned]),
+    )
+    if finding.named or finding.detected:
+        finding = replace(finding, correction=_correction_gain(part, table.values, **run))
+    if not compared.named:
+        return finding, _split(features, problem, common)
+    groups = np.where(members[0], compared.named[0].rule, "others")
+    return finding, _split(np.zeros((len(rows), 1)), problem.take(rows), common, groups)
+
+
+def _split(features, problem, common, groups=None):
+    """Two regions of each level set: of given groups, or learned on one half of the samples."""
+    estimator = GroupingLossEstimator(
+        method="partition", partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
+    )
+    try:
+        with noted():
+            estimator.fit(features, problem, regions=groups)
+    except ValueError:  # too few samples for level sets
+        return None
+    if groups is not None:
+        estimator.regions_ = [
+            replace(region, rule=region.rule.removeprefix("region "))
+            for region in estimator.regions_
+        ]
+    return estimator
+
+
+def _correction_gain(problem, values, confidence_level, random_state):
+    """Held-out gain of the Brier score by the features, beyond recalibration."""
+    binary = binary_problem(problem)
+    correction = GroupRecalibrator(
+        loss="brier",
+        labels=[0, 1],
+        confidence_level=confidence_level,
+        random_state=random_state,
+    )
+    label = binary.target[:, 1].astype(int)
+    with noted():
+        correction.fit(binary.forecast, label, binary.weight, features=values)
+    return correction.feature_gain_
+
+
+def rest_of_loss(refinement: MeanInterval, bound: MeanInterval) -> MeanInterval:
+    """The loss minus calibration and grouping; a grouping bound below zero counts as zero.
+
+    The standard errors are added, which is conservative: their covariance is unknown.
+    """
+    grouping, high = max(bound.estimate, 0.0), max(bound.high, 0.0)
+    estimate = refinement.estimate - grouping
+    reach = refinement.high - refinement.estimate + high - grouping
+    error = refinement.standard_error + bound.standard_error
+    return MeanInterval(estimate, estimate - reach, estimate + reach, error)
 
 
 # --- Names in sentences ---------------------------------------------------------------------------

@@ -5,8 +5,14 @@ Each section is one function: its sentences, its table and its figures.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
 
 from skcalib._util.formatting import (
     common_spread,
@@ -16,21 +22,36 @@ from skcalib._util.formatting import (
     numbers,
     percent,
     points_between,
+    printable,
     pvalue,
     pvalue_text,
     rate_interval,
     rates,
 )
-from skcalib.displays.group_calibration import strongest
-from skcalib.report import pictures
+from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
+from skcalib.displays.base import bin_edges, binary_problems, histogram_scale, scale_panels
+from skcalib.displays.groups import strongest
+from skcalib.displays.reliability import check_options, reliability_curves
 from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
-from skcalib.report.findings import TEST_LEVEL, class_label, event_name, shorten, versions
+from skcalib.report.findings import (
+    N_NAMED,
+    TEST_LEVEL,
+    Reported,
+    binary_problem,
+    class_label,
+    event_name,
+    noted,
+    place_level,
+    shorten,
+    versions,
+)
 from skcalib.report.rendering import (
     Bar,
     Document,
     Heading,
     Key,
     Part,
+    Picture,
     Pictures,
     Points,
     Row,
@@ -39,14 +60,15 @@ from skcalib.report.rendering import (
     Text,
     Tile,
 )
-from skcalib.report.subgroups import bounds_by_features, place_level, sentence_on_groups
 from skcalib.report.wording import (
     OF_DECISIONS,
     QUANTITIES,
+    bounds_by_features,
     headline,
     headline_of_comparison,
     observed_expected,
     ranks,
+    sentence_on_groups,
     sentences,
     sentences_of_comparison,
     short_verdict,
@@ -57,6 +79,7 @@ from skcalib.report.wording import (
 
 if TYPE_CHECKING:
     from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
+
 
 #: Most classes in a table, the most harmful first.
 MOST_CLASSES = 20
@@ -75,6 +98,12 @@ def report_page(report: Reported) -> Document:
     if recommended is not None:
         classes = report.problem.classes.tolist()
         code = line_of_code(recommended, report.source, is_frozen=report.is_frozen, classes=classes)
+    accuracy = findings.accuracy
+    ends = rate_interval(accuracy.low, accuracy.high, accuracy.estimate)
+    quality = f", accuracy {rates(accuracy.estimate)[0]} {ends}"
+    for reported in findings.reported:
+        if reported.key == "auc" and reported.value is not None:
+            quality = f", AUC {interval(reported.value)}"
     sections = [
         _ranges(report),
         *([_classes(report)] if findings.n_classes > 2 else []),
@@ -88,13 +117,13 @@ def report_page(report: Reported) -> Document:
     ]
     return Document(
         title=f"Calibration report: {report.name}",
-        subtitle=_subtitle(findings, f", {_discrimination(findings)}"),
+        subtitle=_subtitle(findings, quality),
         headline=headline(findings),
         verdict=tuple(sentences(findings)),
         in_tiles=tuple(sizes(findings)),
         tone=tone(findings),
-        tiles=(_average_tile(findings), _error_tile(findings), _gain_tile(findings)),
-        opening=(pictures.reliability(report),),
+        tiles=_tiles(findings),
+        opening=(_reliability_figure(report),),
         code=code,
         sections=tuple(sections),
     )
@@ -120,26 +149,6 @@ def _clusters(findings):
     return "" if findings.n_clusters is None else f" in {findings.n_clusters:,} clusters"
 
 
-def _discrimination(findings):
-    """AUC for two classes, if available, else the accuracy."""
-    for reported in findings.reported:
-        if reported.key == "auc" and reported.value is not None:
-            return f"AUC {interval(reported.value)}"
-    accuracy = findings.accuracy
-    ends = rate_interval(accuracy.low, accuracy.high, accuracy.estimate)
-    return f"accuracy {rates(accuracy.estimate)[0]} {ends}"
-
-
-def _average_tile(findings):
-    """Predicted against observed."""
-    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-    values = (predicted, findings.predicted_name), (observed, findings.observed_name)
-    if findings.n_classes > 2:
-        return Tile(values, f"difference {_signed_points(findings.confidence_gap)}")
-    note, ratio = f"rate of {event_name(findings)}", findings.observed_expected_ratio
-    return Tile(values, note if ratio is None else f"{note}; {observed_expected(ratio)}")
-
-
 def _signed_points(difference):
     """A difference of probabilities with its interval."""
     values = (difference.low, difference.estimate, difference.high)
@@ -147,25 +156,31 @@ def _signed_points(difference):
     return f"{middle} points [{low}, {high}]"
 
 
-def _error_tile(findings):
-    name = f"typical error{findings.of_confidence}"
+def _tiles(findings):
+    """Predicted against observed, the typical error, and what recalibration would change."""
+    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+    averages = (predicted, findings.predicted_name), (observed, findings.observed_name)
+    if findings.n_classes > 2:
+        note = f"difference {_signed_points(findings.confidence_gap)}"
+    else:
+        note, ratio = f"rate of {event_name(findings)}", findings.observed_expected_ratio
+        note += "" if ratio is None else f"; {observed_expected(ratio)}"
+    error, error_note = typical_error(findings)
+    typical, advice = (error, f"typical error{findings.of_confidence}"), findings.advice
     if findings.input_is_suspect:
-        return Tile((("Unknown", name),), "check the input first")
-    error, note = typical_error(findings)
-    if not findings.miscalibrated:
-        return Tile((("No error", "detected"),), f"{error} could be missed ({note})")
-    return Tile(((error, name),), note)
-
-
-def _gain_tile(findings):
-    """What recalibration would change."""
-    advice = findings.advice
-    if advice.recommended is None:
-        (loss,) = numbers(advice.log_loss["before"])
-        return Tile(((loss, "log loss"),), "no recalibration recommended")
-    before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
-    name = recalibrator_name(advice.recommended)
-    return Tile(((f"{before} -> {after}", "log loss"),), f"cross-validated, after {name}")
+        typical, error_note = ("Unknown", typical[1]), "check the input first"
+    elif not findings.miscalibrated:
+        typical, error_note = ("No error", "detected"), f"{error} could be missed ({error_note})"
+    before, gain_note = advice.log_loss["before"], "no recalibration recommended"
+    (loss,) = numbers(before)
+    if advice.recommended is not None:
+        loss = " -> ".join(numbers(before, advice.log_loss["after"]))
+        gain_note = f"cross-validated, after {recalibrator_name(advice.recommended)}"
+    return (
+        Tile(averages, note),
+        Tile((typical,), error_note),
+        Tile(((loss, "log loss"),), gain_note),
+    )
 
 
 # --- Ranges and classes ---------------------------------------------------------------------------
@@ -227,7 +242,7 @@ def _classes(report):
     blocks = [Table(caption, head, tuple(rows), compact=True)]
     if findings.confusions:
         blocks.append(_confusions(findings))
-    return Section("By class", (*blocks, *pictures.classes(report)))
+    return Section("By class", (*blocks, *_class_figures(report)))
 
 
 def _confusions(findings):
@@ -278,7 +293,7 @@ def _groups(report):
         head = ("Group", "samples", "observed", "expected", "difference")
         blocks.append(Table(caption, head, tuple(rows)))
     if report.grouping_estimator is not None:
-        blocks.append(pictures.grouping(report))
+        blocks.append(_grouping_figure(report))
     if bounds := bounds_by_features(grouping):
         blocks.append(Points(tuple(bounds)))
     if grouping.note and grouping.grouping_loss is not None:
@@ -303,24 +318,27 @@ def _named_groups(report):
     averages = report.findings.predicted_name, report.findings.observed_name
     head = ("Group", *averages, "difference", "at equal scores")
     column = [rate for group in shown for rate in (group.mean_predicted, group.observed)]
-    table = Table(caption, head, tuple(_named_row(group, column) for group in shown))
+    rows = [
+        Row(
+            (
+                shorten(group.name),
+                *rates(group.mean_predicted, group.observed, distinct=False, column=column),
+                _signed_points(group.difference),
+                "unknown" if group.equal_scores is None else _signed_points(group.equal_scores),
+            ),
+            note=f"{group.n_samples:,} samples",
+            marked=(3,) * group.detected + (4,) * group.equal_scores_detected,
+        )
+        for group in shown
+    ]
+    table = Table(caption, head, tuple(rows))
     figure = (
         "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
         "high. Filled markers: found at the false discovery rate."
     )
-    forest = Pictures((pictures.named_groups(report),), lambda: figure)
+    forest = Pictures((_forest_figure(report),), lambda: figure)
     note = (Text(by.note, soft=True),) if by.note else ()
     return Section("Groups that you named", (table, forest, *note))
-
-
-def _named_row(group, column):
-    both = rates(group.mean_predicted, group.observed, distinct=False, column=column)
-    equal = "unknown" if group.equal_scores is None else _signed_points(group.equal_scores)
-    return Row(
-        (shorten(group.name), *both, _signed_points(group.difference), equal),
-        note=f"{group.n_samples:,} samples",
-        marked=(3,) * group.detected + (4,) * group.equal_scores_detected,
-    )
 
 
 # --- Recalibration maps ---------------------------------------------------------------------------
@@ -485,66 +503,72 @@ def _tests(findings):
         ("Test", "result", "significant"),
         tuple(rows),
     )
-    notes = filter(None, (_on_kernel_test(findings), _on_limits(findings), _on_maps(findings)))
-    return Section("Tests", (table, *map(Text, notes)))
+    return Section("Tests", (table, *map(Text, _notes_on_tests(findings))))
 
 
-def _on_kernel_test(findings):
-    """Where the kernel test disagrees with the other tests, or with the interval of the error."""
+#: Kinds of the averaged maps, as they are called for several classes and for two.
+_MAPS = {
+    "shift": "a shift",
+    "slope": "a slope",
+    "class_slopes": "different slopes of the classes",
+    "curve": "a curve",
+    "confusion": "shifts that depend on the predicted class",
+}
+_MAPS_OF_TWO = {
+    "shift": "a shift",
+    "slope": "a slope",
+    "class_slopes": "other slopes of high than of low forecasts",
+    "curve": "a curve",
+}
+
+
+def _notes_on_tests(findings):
+    """Where tests and intervals disagree, why the error may exceed its limit, weights of maps."""
     test, rejects = findings.test, findings.kernel_test_rejects
+    error, notes = findings.error("brier", "canonical"), []
     if test is None:
-        return "The kernel test needs more samples, or forecasts that differ."
-    notes = []
-    if rejects != findings.miscalibrated:
+        notes.append("The kernel test needs more samples, or forecasts that differ.")
+    elif rejects != findings.miscalibrated:
         do = "do" if findings.miscalibrated else "do not"
         verb = "rejects" if rejects else "does not reject"
         notes.append(
             f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); the other tests {do}."
         )
-    if rejects and findings.error("brier", "canonical").calibration.low == 0:
+    if rejects and error.calibration.low == 0:
         notes.append(
             "The kernel test assumes no form of miscalibration and rejects, but the interval of "
             "the calibration error reaches zero: the averaged maps may not represent this "
             "miscalibration, and the error may exceed the upper limit."
         )
-    return " ".join(notes)
-
-
-def _on_limits(findings):
-    """Why the error may exceed its upper limit, or empty."""
-    reason = findings.error("brier", "canonical").lower_bound
-    return f"Calibration error of all classes: {reason}." if reason else ""
-
-
-def _on_maps(findings):
-    """Weights of the kinds of maps in the average, if miscalibration was found."""
-    evidence = findings.error("brier", "canonical").evidence
-    if not findings.miscalibrated or not evidence:
-        return ""
-    names = {
-        "shift": "a shift",
-        "slope": "a slope",
-        "class_slopes": "different slopes of the classes",
-        "curve": "a curve",
-        "confusion": "shifts that depend on the predicted class",
-    }
-    if findings.n_classes == 2:
-        names["class_slopes"] = "other slopes of high than of low forecasts"
-        del names["confusion"]
-    shares = [
-        f"with {names[kind]} {100 * share:.0f} %"
-        for kind, share in evidence.items()
-        if kind in names
-    ]
-    return f"Weights of the averaged recalibration maps: {', '.join(shares)}."
+    paragraphs = [" ".join(notes)] if notes else []
+    if error.lower_bound:
+        paragraphs.append(f"Calibration error of all classes: {error.lower_bound}.")
+    if findings.miscalibrated and error.evidence:
+        names = _MAPS if findings.n_classes > 2 else _MAPS_OF_TWO
+        shares = [
+            f"with {names[kind]} {100 * share:.0f} %"
+            for kind, share in error.evidence.items()
+            if kind in names
+        ]
+        paragraphs.append(f"Weights of the averaged recalibration maps: {', '.join(shares)}.")
+    return paragraphs
 
 
 def _reported_numbers(report):
-    """Commonly reported numbers, and their bias."""
-    rows = [
-        Row((reported.name, _reported_value(reported)), note=reported.note)
-        for reported in report.findings.reported
-    ]
+    """Commonly reported numbers, and their bias: with an interval where there is one."""
+    rows = []
+    for reported in report.findings.reported:
+        key, value = reported.key, reported.value
+        signed = key in ("in_the_large", "intercept", "slope", "brier_skill")
+        if value is None:
+            text = "-"
+        elif key == "unreliability_pvalue":
+            text = pvalue(value.estimate).removeprefix("p ").removeprefix("= ")
+        elif value.standard_error == 0:
+            text = number(value.estimate)
+        else:
+            text = interval(value) if signed or key.startswith("observed") else nonnegative(value)
+        rows.append(Row((reported.name, text), note=reported.note))
     table = Table(
         f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "
         "verdict rests on stricter tests.",
@@ -552,19 +576,6 @@ def _reported_numbers(report):
         tuple(rows),
     )
     return Section("Other numbers", (table,))
-
-
-def _reported_value(reported):
-    """Estimate and interval, the estimate alone if there is no interval, or a dash."""
-    key, value = reported.key, reported.value
-    if value is None:
-        return "-"
-    if key == "unreliability_pvalue":
-        return pvalue(value.estimate).removeprefix("p ").removeprefix("= ")
-    if value.standard_error == 0:
-        return number(value.estimate)
-    signed = key in ("in_the_large", "intercept", "slope", "brier_skill")
-    return interval(value) if signed or key.startswith("observed") else nonnegative(value)
 
 
 # --- Method ---------------------------------------------------------------------------------------
@@ -659,7 +670,7 @@ def comparison_page(comparison: Compared) -> Document:
         in_tiles=(),
         tone="bad" if is_bad else "good",
         tiles=(),
-        opening=(_side_by_side(comparison), pictures.overlaid(reports)),
+        opening=(_side_by_side(comparison), _overlaid_figure(reports)),
         code="",
         sections=(
             _differences(comparison),
@@ -672,84 +683,64 @@ def comparison_page(comparison: Compared) -> Document:
 
 def _side_by_side(comparison):
     """Five rows, a column for each model."""
-    findings = [report.findings for report in comparison.reports.values()]
-    losses = [model.error("log", "canonical").expected_loss for model in findings]
-    off = tuple(k for k, model in enumerate(findings, start=1) if model.miscalibrated)
-    average = "O/E" if findings[0].n_classes == 2 else "Confidence - accuracy"
-    rank_cells = [
-        f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
-        for rank, lowest, highest in ranks(comparison, "log").values()
-    ]
+    columns, off, ranks_by_loss = [], [], ranks(comparison, "log")
+    for k, (name, report) in enumerate(comparison.reports.items(), start=1):
+        findings, advice = report.findings, report.findings.advice
+        error, ends = "none detected", findings.typical_error
+        if findings.miscalibrated:
+            off.append(k)
+            error, _ = typical_error(findings)
+            if ends["low"]:
+                between = points_between(ends["low"], ends["high"]).replace(" to ", ", ")
+                error += f" [{between}]"
+        average, ratio = "none", findings.observed_expected_ratio
+        if findings.n_classes > 2:
+            average = _signed_points(findings.confidence_gap)
+        elif ratio is not None:
+            average = observed_expected(ratio).removeprefix("O/E ")
+        gain = "not recommended"
+        if advice.recommended is not None:
+            (after,) = numbers(advice.log_loss["after"])
+            gain = f"{after}, {recalibrator_name(advice.recommended)}"
+        rank, lowest, highest = ranks_by_loss[name]
+        rank_text = f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
+        loss = interval(findings.error("log", "canonical").expected_loss)
+        columns.append((loss, error, average, gain, rank_text))
+    losses, errors, averages, gains, rank_texts = zip(*columns, strict=True)
     return Table(
         "One model in each column (*: miscalibrated). In parentheses: ranks that the simultaneous "
         "intervals of all differences allow.",
         ("Model", *comparison.reports),
         (
-            Row(("Log loss", *map(interval, losses))),
-            Row(("Typical error", *map(_short_error, findings)), marked=off),
-            Row((average, *map(_short_average, findings))),
-            Row(("Log loss after recalibration", *map(_short_gain, findings))),
-            Row(("Rank by log loss", *rank_cells)),
+            Row(("Log loss", *losses)),
+            Row(("Typical error", *errors), marked=tuple(off)),
+            Row(("O/E" if findings.n_classes == 2 else "Confidence - accuracy", *averages)),
+            Row(("Log loss after recalibration", *gains)),
+            Row(("Rank by log loss", *rank_texts)),
         ),
     )
 
 
-def _short_error(findings):
-    if not findings.miscalibrated:
-        return "none detected"
-    error, (text, _) = findings.typical_error, typical_error(findings)
-    if not error["low"]:
-        return text
-    return f"{text} [{points_between(error['low'], error['high']).replace(' to ', ', ')}]"
-
-
-def _short_average(findings):
-    if findings.n_classes > 2:
-        return _signed_points(findings.confidence_gap)
-    ratio = findings.observed_expected_ratio
-    return "none" if ratio is None else observed_expected(ratio).removeprefix("O/E ")
-
-
-def _short_gain(findings):
-    advice = findings.advice
-    if advice.recommended is None:
-        return "not recommended"
-    return f"{numbers(advice.log_loss['after'])[0]}, {recalibrator_name(advice.recommended)}"
-
-
 def _differences(comparison):
     """One table for two models; for more, a table of all pairs for each quantity."""
-    names = QUANTITIES | OF_DECISIONS
-    differences, title = comparison.differences, "Differences"
-    note = Text(_on_differences(comparison))
-    if len(comparison.reports) == 2:
-        pair = f"{differences[0].first} - {differences[0].second}"
-        rows = [_difference_row(names[d.quantity], d) for d in differences]
-        return Section(title, (note, _difference_table(pair, rows)))
-    tables = []
-    for quantity, name in names.items():
-        rows = [
-            _difference_row(f"{d.first} - {d.second}", d)
-            for d in differences
-            if d.quantity == quantity
-        ]
-        if rows:
-            tables.append(_difference_table(name, rows))
-    return Section(title, (note, *tables))
-
-
-def _difference_table(caption, rows):
-    return Table(caption, ("Difference", "value", "p-value", "better"), tuple(rows))
-
-
-def _difference_row(name, difference):
-    cells = (
-        name,
-        interval(difference.difference),
-        pvalue_text(difference.pvalue).removeprefix("p = "),
-        difference.better or "not significant",
-    )
-    return Row(cells, marked=(3,) if difference.detected else (), alarm=False)
+    rows_of: dict[str, list[Row]] = {}
+    for quantity, label in (QUANTITIES | OF_DECISIONS).items():
+        for difference in comparison.differences:
+            if difference.quantity != quantity:
+                continue
+            pair = f"{difference.first} - {difference.second}"
+            caption, name = (pair, label) if len(comparison.reports) == 2 else (label, pair)
+            cells = (
+                name,
+                interval(difference.difference),
+                pvalue_text(difference.pvalue).removeprefix("p = "),
+                difference.better or "not significant",
+            )
+            row = Row(cells, marked=(3,) if difference.detected else (), alarm=False)
+            rows_of.setdefault(caption, []).append(row)
+    head = ("Difference", "value", "p-value", "better")
+    tables = [Table(caption, head, tuple(rows)) for caption, rows in rows_of.items()]
+    return Section("Differences", (Text(_on_differences(comparison)), *tables))
 
 
 def _on_differences(comparison):
@@ -790,3 +781,232 @@ def _parts(reports):
     ]
     title = f"Brier score{next(iter(reports.values())).findings.of_confidence}, on one scale."
     return Section("Where the loss comes from", (Text(title), *bars, key(bars)))
+
+
+# --- Figures, as inline SVG: real text, page colours, no conflicting ids --------------------------
+
+
+#: Most groups in a forest plot.
+MOST_ROWS = 25
+#: Most classes for which each has a diagram.
+MOST_PANELS = 6
+#: Colours of the displays -> CSS variables of the page, which depend on the colour scheme.
+_VARIABLES = {
+    "#000000": "ink",
+    "black": "ink",
+    "#ffffff": "paper",
+    "white": "paper",
+    "#595959": "soft",
+    "#666666": "soft",
+    "#cccccc": "line",
+    "#ebebeb": "line",
+    "#0072b2": "blue",
+    "#d55e00": "bad",
+    "#9e9e9e": "grey",
+}
+_PROBABILITY = ("Predicted probability", "Observed frequency")
+_LONG = 40  # characters of a label
+_SMALLEST = 8.5  # points, for phones and paper
+_COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
+_NUMBER = re.compile(r"(\d+\.\d\d)\d+")
+
+
+def _reliability_figure(report):
+    """The diagram of the event or confidence, next to that after the recommended map."""
+    findings = report.findings
+    binary = findings.n_classes == 2
+    event = f"probability of {event_name(findings)}" if binary else "confidence"
+    caption = (
+        f"Isotonic fit of the observed frequency against the predicted {event}. Shaded: "
+        f"{percent(report.confidence_level)} range of this fit for a calibrated model."
+    )
+    before, after = binary_problem(report.problem), report.recalibrated
+    drawn = [_picture(report, before, f"the {event}", "" if after is None else "As predicted")]
+    if after is not None:
+        name = recalibrator_name(findings.advice.recommended)
+        title = f"After {name}, cross-validated"
+        drawn.append(_picture(report, after, f"the {event} after {name}", title))
+    return Pictures(tuple(drawn), lambda: _with_scales(caption, _rows(report)))
+
+
+def _rows(report):
+    """Scores and weights of all diagrams of a page, which share a scale."""
+    problems = [binary_problem(report.problem), report.recalibrated]
+    problems += [problem for _, problem in _class_problems(report)]
+    return [(p.forecast[:, 1], p.weight) for p in problems if p is not None]
+
+
+def _overlaid_figure(reports):
+    """The diagrams of several models on one pair of axes."""
+    first = next(iter(reports.values()))
+    binary = first.findings.n_classes == 2
+    event = f"probability of {event_name(first.findings)}" if binary else "confidence"
+
+    def draw():
+        figure = _figure()
+        for name, report in reports.items():
+            plain = printable(shorten(name)).replace("$", r"\$")  # no formula
+            _display(report, problems[name], figure.gca(), name=plain, band=None)
+        if not binary:
+            figure.gca().set(xlabel="Confidence", ylabel="Accuracy")
+        return _svg(figure, "models")
+
+    alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {event}."
+    caption = f"Observed frequency against predicted {event} (isotonic curves)."
+    problems = {name: binary_problem(report.problem) for name, report in reports.items()}
+    rows = [(problem.forecast[:, 1], problem.weight) for problem in problems.values()]
+    return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
+
+
+def _class_figures(report):
+    """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
+    drawn = tuple(
+        _picture(report, problem, f"class {label}", f"Class {label}", small=True)
+        for label, problem in _class_problems(report)
+    )
+    every = len(drawn) == report.findings.n_classes
+    which = "Each class" if every else "The classes with the largest errors"
+    caption = f"{which}, against the rest."
+    return [Pictures(drawn, lambda: _with_scales(caption, _rows(report)))] if drawn else []
+
+
+def _class_problems(report):
+    """Names of the classes that have diagrams, and their problems."""
+    places = [place for place in report.findings.places if place.kind == "class"]
+    if len(places) <= MOST_PANELS:
+        chosen = range(len(places))
+    else:
+        chosen = [places.index(place) for place in report.findings.worst_places("class", N_NAMED)]
+    problem, problems = report.problem, []
+    for k in chosen:
+        forecast, target = (
+            np.column_stack([1 - part[:, k], part[:, k]])
+            for part in (problem.forecast, problem.target)
+        )
+        label = class_label(str(problem.classes[k]))
+        problems.append((label, replace(problem, forecast=forecast, labels_or_target=target)))
+    return problems
+
+
+def _grouping_figure(report):
+    """Regions of equal scores, on the scale of the other diagrams."""
+
+    def draw():
+        axes = _figure(rows=_rows(report)).gca()
+        display = GroupingDisplay.from_grouping_estimator(
+            report.grouping_estimator, name="Groups", ax=axes, scale=axes.skcalib_scale
+        )
+        # Its own numbers refer to this coarse split only; the page has better ones.
+        display.ax_.set_title("")
+        return _svg(axes.figure, "grouping")
+
+    alt = (
+        "Grouping diagram: observed frequency against score of two regions in each of five ranges "
+        "of scores."
+    )
+    caption = (
+        "Two regions in each of five ranges of scores, at equal scores. Colour and marker show "
+        "regions that differ significantly; area shows the number of samples."
+    )
+    pictures = (Picture(draw, alt),)
+    return Pictures(pictures, lambda: _with_scales(caption, _rows(report), histogram=False))
+
+
+def _forest_figure(report):
+    """Forest plot of the groups that the user names."""
+    by: Any = report.findings.by
+    n_rows = min(len(by.groups), MOST_ROWS)
+
+    def draw():
+        figure = _figure(height=1.6 + 0.42 * n_rows)
+        GroupCalibrationDisplay(by).plot(figure.gca(), max_groups=MOST_ROWS)
+        return _svg(figure, "named-groups")
+
+    groups = strongest(by.groups, MOST_ROWS)
+    names = ", ".join(f"{group.name} {group.difference}" for group in groups)
+    return Picture(draw, f"Observed minus predicted of the groups: {names}")
+
+
+def _with_scales(caption, rows, *, histogram=True):
+    """The caption with the scales of the axes and of the histograms."""
+    axes = _figure(rows=rows).gca()
+    caption += f" Both axes have a {axes.skcalib_scale.replace('sqrt', 'square-root')} scale."
+    if histogram:
+        root = "square root of the " if histogram_scale(rows, bin_edges(axes))[0] else ""
+        caption += f" Top: {root}share of the predictions in each bin."
+    return caption
+
+
+def _picture(report, problem, event, title, *, small=False):
+    """A reliability diagram on the scale of all diagrams of the page."""
+
+    def draw():
+        size = (3.4, 3.8) if small else (4.6, 5.0)
+        figure = _figure(*size, _rows(report))
+        display = _display(report, problem, figure.gca(), name=None, band="consistency")
+        confidence = report.findings.n_classes > 2 and not small
+        labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY
+        display.ax_.set(xlabel=labels[0], ylabel=labels[1])
+        return _svg(figure, event)
+
+    alt = f"Reliability diagram of {event}: observed frequency against predicted probability."
+    return Picture(draw, alt, title)
+
+
+def _display(report, problem, axes, *, name, band):
+    """Draw the curve of a binary problem; its error is in the legend, which only names need."""
+    problem = replace(problem, classes=np.arange(2))
+    level = report.confidence_level
+    # A pointwise band needs enough resamples for its level.
+    n_resamples = max(200, int(np.ceil(4 / (1 - level))))
+    with noted():  # the warnings are in the verdict
+        options = check_options("isotonic", None, "auto", band, level, n_resamples)
+        events = binary_problems(problem, None, options.notion)
+        named = name is not None
+        rng = check_random_state(report.random_state)
+        curves = reliability_curves(events, options, rng, errors=named)
+        display = ReliabilityDisplay(curves, name=name, confidence_level=level, band=options.band)
+        return display.plot(ax=axes, legend=named)
+
+
+def _figure(width=4.6, height=5.0, rows=()):
+    """A figure of the displayed width, so that its text has the text size of the page.
+
+    Its axes have the scales of (scores, weight) `rows`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.add_subplot()
+    for row in rows:
+        scale_panels(figure.axes, [row], "auto")
+    return figure
+
+
+def _svg(figure, name):
+    """Figure -> <svg> element. Equal figures of equal names give equal text."""
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a dollar sign does not start a formula
+        lines = text.get_text().replace(r"\$", "$").split("\n")
+        text.set_text("\n".join(map(printable, lines)))
+        text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
+    for axes in figure.axes:
+        if len(axes.get_xlabel()) > _LONG and "\n" not in axes.get_xlabel():
+            axes.set_xlabel("Predicted probability")  # the page names the class
+    buffer = StringIO()
+    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.patch.set_alpha(0)
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)  # for the whole page
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", svg)
+    svg = re.sub(r' (?:d|points)="[^"]+"', lambda m: _NUMBER.sub(r"\1", m[0]), svg)
+    return _COLOR.sub(
+        lambda m: f"{m[1]}: var(--{_VARIABLES[m[2]]})" if m[2] in _VARIABLES else m[0], svg
+    )

@@ -182,74 +182,60 @@ def render_text(document: Document, *, details: bool) -> str:
 
 
 def _text_blocks(blocks):
-    return [line for block in blocks for line in _TEXT_RENDERERS[type(block)](block)]
+    return [line for block in blocks for line in _text_lines(block)]
+
+
+def _text_lines(block):
+    """The lines of one block; pictures have none."""
+    if isinstance(block, Text):
+        return wrap(block.text, WIDTH)
+    if isinstance(block, Heading):
+        return ["", *wrap(block.text, WIDTH)]
+    if isinstance(block, Points):
+        return [_text_point(line) for line in block.lines]
+    if isinstance(block, Key):
+        return [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in block.entries]
+    if isinstance(block, Table):
+        return _text_table(block)
+    if isinstance(block, Bar):
+        drawn, end = "", 0.0
+        for part in block.parts:
+            end += part.share
+            drawn += _SIGNS[part.kind] * (round(_TEXT_BAR * end / 100) - len(drawn))
+        return [*wrap(block.label, WIDTH), f"[{drawn}]"]
+    return []
 
 
 def _text_point(sentence):
     return fill(sentence, WIDTH, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _text_bar(bar):
-    drawn, end = "", 0.0
-    for part in bar.parts:
-        end += part.share
-        drawn += _SIGNS[part.kind] * (round(_TEXT_BAR * end / 100) - len(drawn))
-    return [*wrap(bar.label, WIDTH), f"[{drawn}]"]
-
-
-def _text_key(key):
-    return [f"  {_SIGNS[kind]} {meaning}" for kind, meaning in key.entries]
-
-
 def _text_table(table):
-    rows = [tuple(_cells(row)) for row in table.rows]
+    """A table in columns; one that is too wide, a row below the other."""
+    rows = [
+        [f"{cell} *" if k in row.marked else cell for k, cell in enumerate(row.cells)]
+        for row in table.rows
+    ]
     widths = [max(map(len, column)) for column in zip(table.head, *rows, strict=True)]
-    lines = ["", *wrap(table.caption, WIDTH)]
-    if sum(widths) + 2 * len(widths) > WIDTH + 2:
-        return lines + _text_stacked(table, rows)
-    lines.append(_aligned(table.head, widths))
+    fits = sum(widths) + 2 * len(widths) <= WIDTH + 2
+
+    def aligned(cells):
+        first, *others = cells
+        padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        return "  ".join([first.ljust(widths[0]), *padded]).rstrip()
+
+    lines = ["", *wrap(table.caption, WIDTH), *([aligned(table.head)] if fits else [])]
     for row, cells in zip(table.rows, rows, strict=True):
-        lines.append(_aligned(cells, widths))
+        if fits:
+            lines.append(aligned(cells))
+        else:
+            named = zip(table.head[1:], cells[1:], strict=True)
+            indents = {"initial_indent": "    ", "subsequent_indent": "      "}
+            lines += wrap(cells[0], WIDTH)
+            lines += [fill(f"{name}: {cell}", WIDTH, **indents) for name, cell in named]
         if row.note:
             lines += wrap(row.note, WIDTH, initial_indent="    ", subsequent_indent="    ")
     return lines
-
-
-def _cells(row):
-    return [f"{cell} *" if k in row.marked else cell for k, cell in enumerate(row.cells)]
-
-
-def _aligned(cells, widths):
-    first, *others = (
-        f"{cell:{'>' if k else '<'}{width}}"
-        for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()
-
-
-def _text_stacked(table, rows):
-    """A table that is too wide, one row below the other."""
-    lines = []
-    for row, cells in zip(table.rows, rows, strict=True):
-        lines += wrap(cells[0], WIDTH)
-        lines += [
-            fill(f"{name}: {cell}", WIDTH, initial_indent="    ", subsequent_indent="      ")
-            for name, cell in zip(table.head[1:], cells[1:], strict=True)
-        ]
-        if row.note:
-            lines += wrap(row.note, WIDTH, initial_indent="    ", subsequent_indent="    ")
-    return lines
-
-
-_TEXT_RENDERERS = {
-    Text: lambda block: wrap(block.text, WIDTH),
-    Heading: lambda block: ["", *wrap(block.text, WIDTH)],
-    Points: lambda block: [_text_point(line) for line in block.lines],
-    Bar: _text_bar,
-    Key: _text_key,
-    Pictures: lambda block: [],
-    Table: _text_table,
-}
 
 
 # --- A report as one self-contained HTML page -----------------------------------------------------
@@ -294,25 +280,22 @@ def is_page(start: bytes) -> bool:
 def render_body(document: Document) -> str:
     """`Document` -> a fragment with its own style, for notebooks."""
     document = _printable(document)
-    kind = f"verdict {document.tone}"
     parts = [
         f"<style>{STYLE}</style>",
         '<article class="skcalib">',
         f"<h1>{escape(document.title)}</h1>",
         f'<p class="soft">{_words(document.subtitle)}</p>',
-        f'<div class="{kind}"><p class="headline">{escape(document.headline)}</p>',
+        f'<div class="verdict {document.tone}"><p class="headline">{escape(document.headline)}</p>',
         f"{_list(s for s in document.verdict if s not in document.in_tiles)}</div>",
     ]
     if document.tiles:
-        tiles = "".join(map(_tile, document.tiles))
-        parts.append(f'<div class="tiles">{tiles}</div>')
-    parts += [_RENDERERS[type(block)](block) for block in document.opening]
+        parts.append(f'<div class="tiles">{"".join(map(_tile, document.tiles))}</div>')
+    parts += map(_block, document.opening)
     if document.code:
         parts.append(f'<pre class="code" tabindex="0"><code>{escape(document.code)}</code></pre>')
     for section in document.sections:
         parts += ["<details>", f"<summary><h2>{escape(section.title)}</h2></summary>"]
-        parts += [_RENDERERS[type(block)](block) for block in section.blocks]
-        parts.append("</details>")
+        parts += [*map(_block, section.blocks), "</details>"]
     return "\n".join([*parts, "</article>"])
 
 
@@ -335,13 +318,32 @@ def _escape(text):
     return escape(text).replace(" -&gt; ", "&nbsp;→ ")
 
 
-def _text(block):
-    kind = ' class="soft"' if block.soft else ""
-    return f"<p{kind}>{_words(block.text)}</p>"
-
-
 def _list(lines):
     return f"<ul>{''.join(f'<li>{_words(line)}</li>' for line in lines)}</ul>"
+
+
+def _block(block):
+    """The HTML of one block."""
+    if isinstance(block, Heading):
+        return f"<h3>{escape(block.text)}</h3>"
+    if isinstance(block, Points):
+        return _list(block.lines)
+    if isinstance(block, Table):
+        return _table(block)
+    if isinstance(block, Bar):
+        return _bar(block)
+    if isinstance(block, Text):
+        kind = ' class="soft"' if block.soft else ""
+        return f"<p{kind}>{_words(block.text)}</p>"
+    if isinstance(block, Key):
+        items = [f'<li><span class="{k}"></span>{escape(text)}</li>' for k, text in block.entries]
+        return f'<ul class="key soft">{"".join(items)}<li>thin lines: intervals</li></ul>'
+    kind = {1: " single", 2: " pair"}.get(len(block.pictures), "")
+    drawn = "".join(_picture(picture) for picture in block.pictures)
+    return (
+        f'<figure><div class="panels{kind}">{drawn}</div>'
+        f"<figcaption>{escape(printable(block.caption()))}</figcaption></figure>"
+    )
 
 
 def _table(table):
@@ -349,7 +351,19 @@ def _table(table):
     head = "".join(
         f'<th scope="col" role="columnheader">{escape(name)}</th>' for name in table.head
     )
-    rows = "\n".join(f'<tr role="row">{_row(row, table.head)}</tr>' for row in table.rows)
+    rows = []
+    for row in table.rows:
+        tone, cells = " alarm" if row.alarm else "", ""
+        note = f'<span class="note">{_words(row.note)}</span>' if row.note else ""
+        for k, (name, cell) in enumerate(zip(table.head, row.cells, strict=True)):
+            marked, star = (f' class="marked{tone}"', "&nbsp;*") if k in row.marked else ("", "")
+            if k == 0:
+                cells += f'<th scope="row" role="rowheader"{marked}>{escape(cell)}{star}{note}</th>'
+            else:
+                label = f' data-head="{escape(name)}"'
+                cells += f'<td role="cell"{marked}{label}>{_words(cell)}{star}</td>'
+        rows.append(f'<tr role="row">{cells}</tr>')
+    body = "\n".join(rows)
     kind = ' class="compact"' if table.compact else ""
     if len(table.head) > _MOST_COLUMNS:
         kind = ' class="many"'
@@ -357,23 +371,8 @@ def _table(table):
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.caption)}">'
         f'<table role="table"{kind}><caption>{_words(table.caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
-        f'<tbody role="rowgroup">{rows}</tbody></table></div>'
+        f'<tbody role="rowgroup">{body}</tbody></table></div>'
     )
-
-
-def _row(row, head):
-    cells, tone = [], " alarm" if row.alarm else ""
-    for k, (name, cell) in enumerate(zip(head, row.cells, strict=True)):
-        marked, star = (f' class="marked{tone}"', "&nbsp;*") if k in row.marked else ("", "")
-        if k == 0:
-            note = f'<span class="note">{_words(row.note)}</span>' if row.note else ""
-            cells.append(
-                f'<th scope="row" role="rowheader"{marked}>{escape(cell)}{star}{note}</th>'
-            )
-        else:
-            label = f' data-head="{escape(name)}"'
-            cells.append(f'<td role="cell"{marked}{label}>{_words(cell)}{star}</td>')
-    return "".join(cells)
 
 
 def _bar(bar):
@@ -390,38 +389,11 @@ def _bar(bar):
     return f'<div class="loss"><p>{_words(bar.label)}</p>{drawn}</div>'
 
 
-def _key(key):
-    items = "".join(
-        f'<li><span class="{kind}"></span>{escape(meaning)}</li>' for kind, meaning in key.entries
-    )
-    return f'<ul class="key soft">{items}<li>thin lines: intervals</li></ul>'
-
-
-def _pictures(block):
-    kind = {1: " single", 2: " pair"}.get(len(block.pictures), "")
-    drawn = "".join(_picture(picture) for picture in block.pictures)
-    return (
-        f'<figure><div class="panels{kind}">{drawn}</div>'
-        f"<figcaption>{escape(printable(block.caption()))}</figcaption></figure>"
-    )
-
-
 def _picture(picture):
     """The drawing as one image for screen readers, which read its alternative text."""
     named = f'<svg role="img" aria-label="{escape(picture.alt)}" '
     title = f'<p class="title">{escape(picture.title)}</p>' if picture.title else ""
     return f"<div>{title}{picture.draw().replace('<svg ', named, 1)}</div>"
-
-
-_RENDERERS = {
-    Text: _text,
-    Heading: lambda block: f"<h3>{escape(block.text)}</h3>",
-    Points: lambda block: _list(block.lines),
-    Table: _table,
-    Bar: _bar,
-    Key: _key,
-    Pictures: _pictures,
-}
 
 
 # --- The style sheet of a report: light, dark, narrow and printed ---------------------------------

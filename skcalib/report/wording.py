@@ -7,25 +7,38 @@ each other. What a suspicion, a direction, groups and advice say stands where th
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 
-from skcalib._util.formatting import interval, percent, points, points_between, rates
+from skcalib._util.formatting import (
+    interval,
+    nonnegative,
+    number,
+    numbers,
+    percent,
+    points,
+    points_between,
+    pvalue,
+    rates,
+    says_nothing,
+)
+from skcalib.grouping.by_group import MARGINS
 from skcalib.report.advice import advice_on_decisions, advice_on_maps, ties_of
-from skcalib.report.direction import DIRECTIONS
+from skcalib.report.diagnosis import DIRECTIONS, headline_of_direction
 from skcalib.report.findings import (
     HIGHER_IS_BETTER,
     ROUNDING,
     Compared,
     Findings,
+    GroupingFinding,
     event_name,
-)
-from skcalib.report.subgroups import (
-    GROUPS_IN_VERDICT,
-    sentence_on_groups,
-    sentence_on_named_groups,
+    shorten,
 )
 from skcalib.stats.means import MeanInterval
 
+#: Most groups that a sentence of the verdict names: found by the report, and named by the user.
+GROUPS_IN_VERDICT, _GROUPS_LISTED = 2, 3
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
@@ -37,7 +50,7 @@ def headline(findings: Findings) -> str:
     if findings.input_is_suspect:
         return next(s.headline for s in findings.suspicions if s.invalidates)
     if findings.direction is not None:
-        return DIRECTIONS[findings.direction].headline(findings)
+        return headline_of_direction(findings)
     but = ", but groups with equal scores differ" if findings.groups_differ else ""
     return f"No evidence of miscalibration{but}."
 
@@ -66,12 +79,18 @@ def short_verdict(findings: Findings) -> str:
         return "check the input"
     if findings.direction is None:
         return "none detected"
-    return DIRECTIONS[findings.direction].words
+    return DIRECTIONS[findings.direction]
 
 
 def sizes(findings: Findings) -> list[str]:
     """How large the error is, and the averages: a page shows them as tiles."""
-    averages = _averages(findings)
+    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
+    averages = f"Mean confidence {predicted}; accuracy {observed}."
+    if findings.n_classes == 2:
+        ratio = findings.observed_expected_ratio
+        shown = "" if ratio is None else f" ({observed_expected(ratio)})"
+        event = event_name(findings)
+        averages = f"Mean predicted probability of {event} {predicted}; observed {observed}{shown}."
     if findings.input_is_suspect:
         return [averages]
     if findings.miscalibrated:
@@ -96,17 +115,6 @@ def typical_error(findings: Findings) -> tuple[str, str]:
     return points(error["estimate"]), f"{_UNIT}; {level} CI {ends}"
 
 
-def _averages(findings):
-    """Mean prediction against observed rate."""
-    predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-    if findings.n_classes > 2:
-        return f"Mean confidence {predicted}; accuracy {observed}."
-    ratio = findings.observed_expected_ratio
-    ratio = "" if ratio is None else f" ({observed_expected(ratio)})"
-    event = event_name(findings)
-    return f"Mean predicted probability of {event} {predicted}; observed {observed}{ratio}."
-
-
 def observed_expected(ratio: MeanInterval) -> str:
     """O/E with its interval."""
     values = (ratio.estimate, ratio.low, ratio.high)
@@ -126,6 +134,116 @@ def tone(findings: Findings) -> str:
     rate = findings.observed_rate.estimate
     conclusive = findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
     return "good" if conclusive else "weak"
+
+
+# --- Sentences on groups --------------------------------------------------------------------------
+
+
+def sentence_on_groups(findings: Findings, most: int = GROUPS_IN_VERDICT) -> str:
+    """The sentence of the verdict on groups with equal scores, with at most so many names."""
+    grouping, named = findings.grouping, findings.named_groups
+    if not grouping.n_tried:
+        note = grouping.note or "each has too few samples or too few labels of one kind."
+        return f"Groups were not compared: {note.removeprefix('Groups were not compared: ')}"
+    if named:
+        differences = []
+        for group in named:
+            observed, expected = rates(group.observed, group.expected)
+            differences.append(
+                f"where {shorten(group.rule)}, {findings.observed_name} {observed}, "
+                f"{expected} expected"
+            )
+        listed = _first(differences, most, "; ")
+        return f"Groups with equal scores differ: {listed}. {_remedy(findings)}"
+    if grouping.detected:
+        return (
+            f"Samples with equal scores differ (grouping loss at least "
+            f"{number(grouping.grouping_loss.low)}), but no simple group explains it. "
+            f"{_remedy(findings)}"
+        )
+    missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
+    if least is not None:
+        missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
+    # Another sentence is about the groups that the user named.
+    which = "No other group" if findings.named_by_user_differ else "No group"
+    return f"{which} was found that differs from others with equal scores; {missed}."
+
+
+def _remedy(findings):
+    """What the features would save beyond recalibration, where that is significant."""
+    if not findings.grouping.corrects:
+        return "Recalibration cannot remove this; a better model may."
+    (before,) = numbers(findings.confidence.terms.loss)
+    return (
+        "Recalibration cannot remove this; a better model can save "
+        f"{interval(findings.grouping.correction)} of the Brier score{findings.of_confidence} "
+        f"{before}."
+    )
+
+
+def bounds_by_features(grouping: GroupingFinding) -> list[str]:
+    """The lower bound of the grouping loss and the gain by the features, for the details."""
+    if grouping.grouping_loss is None:
+        return []
+    bound = "grouping loss not detected"
+    if not says_nothing(grouping.grouping_loss):
+        bound = f"grouping loss at least {nonnegative(grouping.grouping_loss)}"
+    bounds = [
+        f"A model of score and features, against the score alone, on {grouping.n_measured:,} "
+        f"samples: {bound}, {pvalue(grouping.pvalue)}."
+    ]
+    if grouping.correction is not None:
+        gain = "no significant gain on held-out samples"
+        if grouping.corrects:
+            gain = f"saves {interval(grouping.correction)} of the held-out Brier score"
+        bounds.append(
+            f"Correction by the features (GroupRecalibrator): {gain} beyond recalibration by the "
+            "score alone."
+        )
+    return bounds
+
+
+def sentence_on_named_groups(findings: Findings) -> str:
+    """Which groups that the user names differ from their predictions, and which at equal scores."""
+    groups = sorted(findings.by.groups, key=attrgetter("pvalue"))
+    n_groups = len(groups)
+    off = [group for group in groups if group.detected]
+    beyond = [group for group in groups if group.equal_scores_detected]
+    if not off and not beyond:
+        margins = f" {MARGINS}" if MARGINS in findings.by.note else ""
+        largest = max(max(-group.difference.low, group.difference.high) for group in groups)
+        return (
+            f"No difference was found in the {n_groups} groups that you named; differences of "
+            f"{points(largest)} are not excluded.{margins}"
+        )
+    averages = ""
+    if off:
+        verb = "differs from its" if len(off) == 1 else "differ from their"
+        who = f"Of the {n_groups} groups that you named, {len(off)}"
+        if len(off) == n_groups > 1:
+            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
+        mean, means = "predicted" if findings.n_classes == 2 else "mean confidence", []
+        for group in off:
+            observed, predicted = rates(group.observed, group.mean_predicted)
+            means.append(f"{group.name}, {findings.observed_name} {observed}, {mean} {predicted}")
+        listed = _first(means, _GROUPS_LISTED, "; ")
+        averages = f"{who} {verb} mean prediction: {listed}. "
+    if not beyond:
+        return f"{averages}None was found to differ from all samples with equal scores."
+    differ = "At equal scores the two groups differ from each other"
+    if n_groups != 2:  # the difference of one of two is that of the other
+        names = _first([group.name for group in beyond], _GROUPS_LISTED, ", ")
+        verb = "differs" if len(beyond) == 1 else "differ"
+        differ = f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names})"
+    return f"{averages}{differ}: recalibration of the score alone cannot remove this."
+
+
+def _first(texts, most, between):
+    """The first texts of a list, and how many more the details have."""
+    shown = texts[:most]
+    if len(texts) > most:
+        shown.append(f"{len(texts) - most} more in the details")
+    return between.join(shown)
 
 
 # --- The verdict of a comparison ------------------------------------------------------------------
@@ -219,7 +337,12 @@ def _sentence_on(comparison, quantity):
     parts = []
     if worse:
         against = _differences_of(comparison, quantity, best)
-        amounts = [f"{model} by {_size(against[model])}" for model in worse]
+        amounts = [
+            f"{model} by {interval(_turned(against[model]))}"
+            if np.isfinite(against[model].estimate)
+            else f"{model} by an infinite amount"
+            for model in worse
+        ]
         parts.append(f"{best} is {side} {', '.join(amounts)}")
     if level:
         subject = "it" if worse else best
@@ -277,13 +400,6 @@ def _turned(difference):
 def _is_below(difference):
     """Whether the first model is significantly below the second, by more than rounding."""
     return difference.high < 0 and difference.estimate < -ROUNDING
-
-
-def _size(difference):
-    """How much lower the better model is."""
-    if not np.isfinite(difference.estimate):
-        return "an infinite amount"
-    return interval(_turned(difference))
 
 
 def _joined(names):

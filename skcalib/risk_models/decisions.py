@@ -16,10 +16,10 @@ from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
 
+from skcalib._util.formatting import Record, interval_rows
 from skcalib._util.messages import shown
 from skcalib._util.parallel import seed_of, threads_for
 from skcalib._util.parameters import check_estimator, checks_parameters
-from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import (
     check_indices,
@@ -30,13 +30,19 @@ from skcalib._util.validation import (
 )
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
-from skcalib.data.samples import only_problem, read_samples, reduced_fields
+from skcalib.data.problem import (
+    ForecastSummary,
+    LabelsLike,
+    event_last,
+    only_problem,
+    read_samples,
+    reduced_fields,
+)
 from skcalib.error_intervals.proper import regret_interval, saving_interval
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.proper.proper import solve_notion
-from skcalib.recalibration.corrected_model import Mixing, held_out_paths
-from skcalib.recalibration.fitting import warn_without_weight, weight_params
+from skcalib.recalibration.base import warn_without_weight, weight_params
+from skcalib.recalibration.group import Mixing, held_out_paths
 from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import entr
 
-from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.formatting import Record, import_pandas, pvalue_text, record_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record, import_pandas
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.notions import Canonical
-from skcalib.data.samples import binary_events, only_problem
+from skcalib.data.problem import binary_events, only_problem
 from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.errors.logistic import (
     calibration_intercept_slope,
@@ -24,8 +23,7 @@ from skcalib.errors.logistic import (
 )
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss, TotalVariation, weighted_mean, weighted_quantile
-from skcalib.significance.binary import run_test
-from skcalib.significance.logistic import JointRatio
+from skcalib.significance.binary import JointRatio, run_test
 from skcalib.stats.means import (
     MeanInterval,
     concordance_interval,

@@ -3,14 +3,19 @@
 from skcalib.significance.binary import (
     cumulative_test,
     hosmer_lemeshow_test,
+    logistic_calibration_test,
     spiegelhalter_test,
 )
-from skcalib.significance.comparison import CalibrationComparison, compare_calibration
+from skcalib.significance.comparison import (
+    CalibrationComparison,
+    WindowComparison,
+    WindowDifference,
+    compare_calibration,
+    compare_windows,
+)
 from skcalib.significance.consistency import consistency_test
 from skcalib.significance.e_value import calibration_e_value, combine_tests
 from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
-from skcalib.significance.logistic import logistic_calibration_test
-from skcalib.significance.windows import WindowComparison, WindowDifference, compare_windows
 from skcalib.stats.pvalues import CalibrationTest
 
 __all__ = [

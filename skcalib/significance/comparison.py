@@ -1,21 +1,35 @@
-"""Comparison of the calibration of two models on the same samples, or of two sketches."""
+"""Comparison of calibration: two models on the same samples, or two windows or sketches.
+
+`two_windows` reads the samples for all functions that compare windows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._util.formatting import pvalue_text
+from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import check_indices
-from skcalib.data.labels import draw_codes
+from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
+from skcalib.data.clusters import effective_size, number_clusters
+from skcalib.data.labels import check_y, draw_codes, listed, unique_labels
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
-from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
+from skcalib.data.problem import (
+    ForecastSummary,
+    LabelsLike,
+    Problem,
+    ProblemSummary,
+    check_problem,
+    named_events,
+)
+from skcalib.error_intervals import calibration_error_interval
+from skcalib.error_intervals.quantities import by
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -24,7 +38,21 @@ from skcalib.errors.kernel import (
     few_labels,
     resolve_kernel,
 )
-from skcalib.significance.windows import WindowComparison, compare_windows
+from skcalib.errors.logistic import (
+    calibration_intercept_slope,
+    coefficient_intervals,
+    uncertain_logits,
+)
+from skcalib.scores import Brier, LogLoss, weighted_mean
+from skcalib.stats.means import (
+    MeanInterval,
+    difference_interval,
+    few_label_limits,
+    has_few_labels,
+    interval_pvalue,
+    mean_interval,
+    mean_loss_interval,
+)
 
 if TYPE_CHECKING:
     from skcalib.kernels import Kernel, KernelLike
@@ -186,27 +214,32 @@ def compare_calibration(
     >>> comparison.high < 0, comparison.pvalue < 0.001
     (True, True)
     """
+    samples: dict[str, Any] = {
+        "sample_weight": sample_weight,
+        "labels": labels,
+        "pos_label": pos_label,
+    }
     if isinstance(y_true, ForecastSummary) or isinstance(first, ForecastSummary):
-        _check_sketches(
-            y_true,
-            first,
-            second=second,
-            kernel=kernel,
-            block_size=block_size,
-            sample_weight=sample_weight,
-            labels=labels,
-            pos_label=pos_label,
-            groups=groups,
-            notion=None if notion == "canonical" else notion,
-        )
+        for sketch in (y_true, first):
+            if not isinstance(sketch, ForecastSummary):
+                raise ValueError(
+                    "Two sketches, or labels and the probabilities of two models, can be compared: "
+                    f"got one sketch and a {type(sketch).__name__}."
+                )
+        arguments = {"second": second, "kernel": kernel, "block_size": block_size, **samples}
+        arguments |= {"groups": groups, "notion": None if notion == "canonical" else notion}
+        names = [name for name, value in arguments.items() if value is not None]
+        if names:
+            raise ValueError(
+                f"Sketches of two windows are compared without {', '.join(names)}: leave it out, "
+                "or pass labels and the probabilities of two models."
+            )
         return compare_windows(y_true, first, confidence_level=confidence_level)
     if second is None:
         raise ValueError(
             "second is missing: pass labels and the probabilities of two models, or two sketches."
         )
     check_indices(first=first, second=second)
-    samples: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    samples |= {"pos_label": pos_label}
     problems = [
         check_problem(y_true, first, groups=groups, name="first", **samples),
         check_problem(y_true, second, name="second", **samples),
@@ -228,22 +261,6 @@ def compare_calibration(
     )
 
 
-def _check_sketches(*windows, **arguments):
-    """Raise unless both windows are sketches and all other arguments are None."""
-    for sketch in windows:
-        if not isinstance(sketch, ForecastSummary):
-            raise ValueError(
-                "Two sketches, or labels and the probabilities of two models, can be compared: "
-                f"got one sketch and a {type(sketch).__name__}."
-            )
-    names = [name for name, value in arguments.items() if value is not None]
-    if names:
-        raise ValueError(
-            f"Sketches of two windows are compared without {', '.join(names)}: leave it out, or "
-            "pass labels and the probabilities of two models."
-        )
-
-
 def compare_problems(
     first: Problem,
     second: Problem,
@@ -258,10 +275,8 @@ def compare_problems(
     problems, n_rows = (first, second), len(first.weight)
     unit, n_samples = "samples", n_rows
     if first.cluster is not None:
-        unit, n_samples = (
-            "clusters",
-            min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS),
-        )
+        unit = "clusters"
+        n_samples = min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS)
     block_size = int(np.sqrt(n_samples)) if block_size is None else block_size
     check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size
@@ -324,3 +339,443 @@ def _error_with_drawn_labels(problems, **run):
             values.append(first.mean() - second.mean())
         errors.append(np.std(values, ddof=1))
     return float(max(errors) * np.sqrt(len(rows) / n_rows))
+
+
+# --- Two windows: independent sets of samples -----------------------------------------------------
+
+#: Field -> its name in the table.
+QUANTITIES = {
+    "calibration_error": "Calibration error",
+    "observed_minus_expected": "Observed - expected",
+    "in_the_large": "Calibration in the large",
+    "intercept": "Calibration intercept",
+    "slope": "Calibration slope",
+    "brier": "Brier score",
+    "log_loss": "Log loss",
+}
+#: Labels of the rarer class that an intercept and a slope need.
+FEWEST_LABELS = 15
+TOO_FEW = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
+INFINITE = "Infinite: a class that occurred has the forecast 0."
+MEANS = ("observed_minus_expected", "brier", "log_loss")
+MISSING = MeanInterval(np.nan, np.nan, np.nan, np.nan)
+LINES = ("in_the_large", "intercept", "slope")
+#: Calibration errors of one event that have an interval.
+METRICS = tuple(name for name, quantity in by("name").items() if quantity.binary)
+
+
+@dataclass(frozen=True)
+class WindowDifference(Record):
+    """One quantity in two windows.
+
+    Attributes
+    ----------
+    first, second : MeanInterval
+        The quantity in each window.
+    difference : MeanInterval
+        First minus second.
+    pvalue : float
+        Two-sided p-value of the hypothesis that the quantity is the same in both windows.
+
+    See Also
+    --------
+    skcalib.significance.WindowComparison : All quantities.
+    """
+
+    first: MeanInterval
+    second: MeanInterval
+    difference: MeanInterval
+    pvalue: float
+
+    _intervals = ("first", "second", "difference")
+
+
+@dataclass(frozen=True)
+class WindowComparison(Record):
+    """Result of :func:`~skcalib.compare_windows`: quantities of two windows, and differences.
+
+    A quantity that does not exist for the data is None, and `notes` gives the reason.
+
+    `to_frame` has a row for each ``quantity`` that exists: ``first`` and ``second`` with their
+    limits, and ``difference`` with ``low``, ``high``, ``standard_error`` and ``pvalue``.
+
+    Attributes
+    ----------
+    windows : tuple of two str
+        Names of the windows.
+    n_samples : tuple of two int
+        Samples of positive weight.
+    metric : str
+        The calibration error that is compared.
+    confidence_level : float
+        Level of all intervals.
+    calibration_error : WindowDifference or None
+        The calibration error.
+    observed_minus_expected : WindowDifference
+        Frequency of the event minus the mean forecast.
+    in_the_large, intercept, slope : WindowDifference or None
+        Coefficients of the logistic recalibration, as in
+        :func:`~skcalib.calibration_intercept_slope`.
+    brier, log_loss : WindowDifference or None
+        Mean losses. They also differ where only the distribution of the forecasts does.
+    notes : dict
+        For the name of a quantity, the reason why it is missing.
+
+    See Also
+    --------
+    skcalib.compare_windows : Makes this record.
+    skcalib.significance.WindowDifference : One of its quantities.
+    """
+
+    windows: tuple[str, str]
+    n_samples: tuple[int, int]
+    metric: str
+    confidence_level: float
+    calibration_error: WindowDifference | None
+    observed_minus_expected: WindowDifference
+    in_the_large: WindowDifference | None
+    intercept: WindowDifference | None
+    slope: WindowDifference | None
+    brier: WindowDifference
+    log_loss: WindowDifference | None
+    notes: dict = field(default_factory=dict)
+
+    _intervals = ("first", "second")
+    _beside = ("windows", "n_samples", "metric", "confidence_level", "notes")
+
+    def _quantities(self):
+        """The quantities that exist, by name."""
+        quantities = {name: getattr(self, name) for name in QUANTITIES}
+        return {name: quantity for name, quantity in quantities.items() if quantity is not None}
+
+    def _columns(self):
+        quantities = self._quantities()
+        rows = list(quantities.values())
+        differences = [row.difference for row in rows]
+        columns: dict[str, list] = {"quantity": list(quantities)}
+        columns |= {name: [getattr(row, name) for row in rows] for name in ("first", "second")}
+        columns["difference"] = [difference.estimate for difference in differences]
+        for name in ("low", "high", "standard_error"):
+            columns[name] = [getattr(difference, name) for difference in differences]
+        columns["pvalue"] = [row.pvalue for row in rows]
+        return columns
+
+    def __str__(self) -> str:
+        windows = " and ".join(
+            f"{name} ({size:,} samples)"
+            for name, size in zip(self.windows, self.n_samples, strict=True)
+        )
+        level = f"{100 * self.confidence_level:g} %"
+        lines = [f"Windows {windows}; the difference is first minus second, intervals of {level}"]
+        cells = [("", "first", "second", "difference", "")]
+        for name, row in self._quantities().items():
+            title = QUANTITIES[name]
+            if name == "calibration_error":
+                title += f" ({self.metric})"
+            first, second = (
+                record_text(part).partition(" ")[0] for part in (row.first, row.second)
+            )
+            difference, pvalue = record_text(row.difference), pvalue_text(row.pvalue)
+            cells.append((title, first, second, difference, pvalue))
+        width = [max(len(row[j]) for row in cells) for j in range(4)]
+        for row in cells:
+            parts = [row[0].ljust(width[0])] + [row[j].rjust(width[j]) for j in (1, 2, 3)]
+            lines.append("  ".join([*parts, row[4]]).rstrip())
+        for name, note in self.notes.items():
+            lines += wrap(f"{QUANTITIES[name]}: {note}", 100)
+        return "\n".join(lines)
+
+
+@checks_parameters
+def compare_windows(
+    y_true: LabelsLike,
+    y_proba: LabelsLike | None = None,
+    by: ArrayLike | None = None,
+    *,
+    metric: str = "brier",
+    notion: NotionLike = "auto",
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    groups: ArrayLike | None = None,
+) -> WindowComparison:
+    r"""Differences in calibration between two windows, such as two months or two sites.
+
+    The samples of the two windows are different and independent of each other. For each quantity,
+    such as a calibration error or a slope, the function estimates the difference :math:`q_1 - q_2`
+    between the values :math:`q_1` in the first and :math:`q_2` in the second window. Let
+    :math:`[l_j, u_j]` be the confidence interval of :math:`q_j` around its estimate :math:`\hat
+    q_j`. The limits of the difference are
+
+    .. math::
+
+        \hat q_1 - \hat q_2 - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2} , \qquad
+        \hat q_1 - \hat q_2 + \sqrt{(u_1 - \hat q_1)^2 + (\hat q_2 - l_2)^2} ,
+
+    as in the method of variance estimates recovery (Zou and Donner 2008). The estimates need not be
+    normal: intervals of calibration errors are not symmetric near zero. For symmetric intervals the
+    method is the usual one, with the root of the sum of the squared standard errors. The p-value is
+    consistent with this interval. It is :math:`2 \bar\Phi(z_{1 - \alpha/2}\, |d| / r)` for the
+    difference d and the distance r from d to the limit on the side of 0. It is below
+    :math:`\alpha`, one minus the confidence level, if and only if the interval excludes 0.
+
+    An estimate of a squared error may be below zero. It counts as zero in the formula, because the
+    error is not negative.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or ForecastSketch
+        Labels of both windows, or the sketch of the first window.
+    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or ForecastSketch
+        Probability of the positive class, or of each class; or the sketch of the second window.
+    by : array-like of shape (n_samples,), optional
+        The window of each sample, by two different values, such as months or the names of sites.
+        The lower value is the first window. Omitted with sketches.
+    metric : str, default="brier"
+        The calibration error, by a name that :func:`~skcalib.calibration_error_interval` accepts
+        for binary events: "brier", "log", "l1", "ece", "l2", "debiased_l2", "squared_l2", "max",
+        "ks" or "ici".
+    notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
+        The event: the positive class of two, or whether the prediction is right.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient. A cluster must lie in one window.
+
+    Returns
+    -------
+    WindowComparison
+        The quantities, each with ``first``, ``second``, ``difference`` (intervals) and ``pvalue``.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, for `by` with other than two values, for a cluster in both windows, and
+        for sketches of different labels or of several events.
+
+    See Also
+    --------
+    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same in both?
+    compare_calibration : Two models on the same samples.
+    calibration_by_group : Each of several groups.
+    CalibrationMonitor : Detects a change at an unknown time.
+    expected_performance : A window whose labels are not known yet.
+
+    Notes
+    -----
+    **Few events.** Where a window has fewer than 40 uncertain labels or labels of the rarer class,
+    the limits of the means and of calibration in the large are those of score tests: their variance
+    is that of the tested value, not of the few labels. Intercept and slope need 15 labels of the
+    rarer class in each window, m, and have Student's quantile with m - 2 degrees of freedom.
+    Coverages: :ref:`comparing_windows`.
+
+    References
+    ----------
+    .. [1] G. Y. Zou and A. Donner. Construction of confidence limits about effect measures: a
+       general approach. Statistics in Medicine 27, 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import compare_windows
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=6000)
+    >>> year = np.repeat([2024, 2025], 3000)
+    >>> y = rng.random(6000) < np.where(year == 2025, p**1.3, p)
+    >>> found = compare_windows(y, p, year)
+    >>> found.windows, found.observed_minus_expected.difference.low > 0
+    (('2024', '2025'), True)
+    """
+    windows, problems = two_windows(
+        y_true,
+        y_proba,
+        by,
+        resolve_notion(notion),
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+        groups=groups,
+    )
+    clusters = [window.cluster for window in problems if window.cluster is not None]
+    if clusters:
+        both = np.intersect1d(clusters[0], clusters[1])
+        if len(both):
+            raise ValueError(
+                f"{len(both)} clusters have samples in both windows, {windows[0]} and "
+                f"{windows[1]}, which are then not independent: leave out their samples in one "
+                "window, or use calibration_curve_equality_test, which allows for that."
+            )
+        problems = [
+            replace(window, cluster=number_clusters(cluster))
+            for window, cluster in zip(problems, clusters, strict=True)
+        ]
+    look_up(metric, METRICS, "metric")
+    whole = min(map(_rarer_labels, problems)) >= FEWEST_LABELS
+    (first, reason), (second, reason_of_second) = (
+        _window_intervals(window, metric, confidence_level, whole) for window in problems
+    )
+    differences: dict[str, Any] = {}
+    notes: dict[str, str] = {}
+    for name in (*MEANS, *LINES, "calibration_error"):
+        differences[name] = None
+        before, after = first.get(name, MISSING), second.get(name, MISSING)
+        if np.isfinite([before.estimate, after.estimate]).all():
+            floor = 0.0 if name == "calibration_error" else -np.inf
+            difference = difference_interval(before, after, floor=floor)
+            pvalue = interval_pvalue(difference, confidence_level)
+            differences[name] = WindowDifference(before, after, difference, pvalue)
+        else:
+            notes[name] = (reason or reason_of_second or TOO_FEW) if name in LINES else INFINITE
+    n_samples = problems[0].n_samples, problems[1].n_samples
+    return WindowComparison(
+        windows, n_samples, metric, confidence_level, **differences, notes=notes
+    )
+
+
+def _rarer_labels(problem):
+    """Effective number of labels of the rarer class."""
+    rate = weighted_mean(problem.target[:, 1], problem.weight)
+    return float(effective_size(problem.weight, problem.square) * min(rate, 1 - rate))
+
+
+def _window_intervals(problem, metric, level, whole):
+    """Intervals of the quantities of a window, and the reason why those of the line are missing."""
+    p, y, weight = problem.forecast[:, 1], problem.target[:, 1], problem.weight
+    rows = {"square": problem.square, "cluster": problem.cluster}
+    interval, shift = mean_interval(y - p, weight, level, **rows), None
+    if has_few_labels(problem.forecast, problem.target, weight, problem.square):
+        interval, shift = few_label_limits(
+            p, y, y - p, np.ones(len(p)), weight, level, interval.estimate, **rows
+        )
+    intervals = {"observed_minus_expected": interval}
+    for name, score in (("brier", Brier()), ("log_loss", LogLoss())):
+        intervals[name] = mean_loss_interval(
+            partial(score.loss, forecast=problem.forecast),
+            problem.forecast,
+            problem.target,
+            level,
+            estimate=problem.mean_loss(score),
+            weight=weight,
+            **rows,
+        )
+    # Functions of one event take the problem, or a summary, in place of labels.
+    source, forecast = problem, problem.forecast
+    if problem.count is not None:
+        source, forecast = ProblemSummary(problem), None
+    error = calibration_error_interval(
+        source, forecast, metric=metric, confidence_level=level, notion="canonical"
+    )
+    intervals["calibration_error"] = MeanInterval(
+        error.estimate, error.low, error.high, error.standard_error
+    )
+    try:
+        return intervals | _line_intervals(problem, source, level, whole, shift), ""
+    except ValueError as error:
+        return intervals, str(error)
+
+
+def _line_intervals(problem, source, level, whole, shift):
+    """Intervals of the logistic recalibration; of the intercept alone unless `whole`.
+
+    With few labels, they are at least those of Student's quantile and of the shift of the log odds.
+    """
+    uncertain, x = uncertain_logits(problem)
+    y = uncertain.target[:, 1]
+    if whole:
+        line = calibration_intercept_slope(source, confidence_level=level)
+        intervals = {name: getattr(line, name) for name in LINES}
+        if shift is not None:
+            quantile = float(student.ppf(0.5 + level / 2, _rarer_labels(problem) - 2))
+            for name, interval in intervals.items():
+                middle, reach = interval.estimate, quantile * interval.standard_error
+                low, high = min(interval.low, middle - reach), max(interval.high, middle + reach)
+                intervals[name] = replace(interval, low=low, high=high)
+    elif y.size and y.min() < y.max():
+        intercept = np.ones((len(x), 1))
+        intervals = {LINES[0]: coefficient_intervals(intercept, x, uncertain, level)[0]}
+    else:
+        raise ValueError(
+            "Calibration in the large, intercept and slope have no finite estimate: all labels of "
+            "forecasts other than 0 and 1 are of one class in a window. More samples are needed."
+        )
+    if shift is not None:
+        large = intervals[LINES[0]].estimate
+        low, high = min(shift.low, large), max(shift.high, large)
+        intervals[LINES[0]] = MeanInterval(large, low, high, shift.standard_error)
+    return intervals
+
+
+# --- Samples of two windows -----------------------------------------------------------------------
+
+
+def two_windows(
+    y_true: LabelsLike,
+    y_proba: LabelsLike | None,
+    by: ArrayLike | None,
+    notion: Notion,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    pos_label: Label,
+    groups: ArrayLike | None,
+) -> tuple[tuple[str, str], list[Problem]]:
+    """Names of the windows and the binary problem of each, from samples or from two sketches.
+
+    The numbers of clusters are those of all samples.
+    """
+    samples: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    samples |= {"pos_label": pos_label, "groups": groups}
+    if isinstance(y_true, ForecastSummary) or isinstance(y_proba, ForecastSummary):
+        return ("first", "second"), _of_sketches(y_true, y_proba, notion, by=by, **samples)
+    if by is None:
+        raise ValueError(
+            "by is missing: pass the window of each sample, or two sketches in place of labels "
+            "and forecasts."
+        )
+    check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight, groups=groups)
+    problem = _only_event(named_events(y_true, y_proba, notion, **samples))
+    n_samples = len(check_y(y_true))
+    values = np.asarray(to_numpy(by, name="by"))
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"by must have shape ({n_samples},), one window per sample; got shape {values.shape}."
+        )
+    values = values[weighted_rows(sample_weight, n_samples)]
+    names = unique_labels(values, "by")
+    if len(names) != 2:
+        raise ValueError(
+            f"by must have two different values, one for each window, got {len(names)}: "
+            f"{listed(names)}. Select the samples of two windows, or use calibration_by_group."
+        )
+    members = [np.flatnonzero(values == name) for name in names]
+    return (str(names[0]), str(names[1])), [problem.take(rows) for rows in members]
+
+
+def _of_sketches(first, second, notion, **arguments):
+    """The binary problem of each sketch; all other arguments must be left out."""
+    names = [name for name, value in arguments.items() if value is not None]
+    if names:
+        raise ValueError(
+            f"Sketches have labels, weights and windows already: leave out {', '.join(names)}."
+        )
+    for sketch in (first, second):
+        if not isinstance(sketch, ForecastSummary):
+            raise ValueError(
+                "Two windows are two sketches, or labels, forecasts and by: got one sketch and "
+                f"a {type(sketch).__name__}."
+            )
+    problems = [_only_event(named_events(sketch, None, notion)) for sketch in (first, second)]
+    if problems[0].classes.tolist() != problems[1].classes.tolist():
+        raise ValueError(
+            f"The sketches have the labels {listed(problems[0].classes)} and "
+            f"{listed(problems[1].classes)}: make both with the same labels."
+        )
+    return problems
+
+
+def _only_event(events):
+    if len(events) > 1:
+        raise ValueError(
+            f"Two windows are compared for one event, and there are {len(events)}: use "
+            "notion='top_label', or one class against the rest."
+        )
+    ((_, problem),) = events
+    return problem

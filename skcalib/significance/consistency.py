@@ -16,7 +16,7 @@ from skcalib._util.validation import check_count
 from skcalib.data.labels import draw_codes
 from skcalib.data.problem import check_problem
 from skcalib.errors import calibration_error
-from skcalib.stats.few_events import FEW, refutation, uncertain_labels
+from skcalib.stats.means import FEW, refutation, uncertain_labels
 from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
 

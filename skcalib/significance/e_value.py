@@ -6,8 +6,8 @@ in a few directions that the forecasts determine: see `calibration_e_value`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
@@ -346,8 +346,10 @@ class _Bets:
             wealth += weight @ (won - price)
         return wealth
 
-    def derivatives(self, bet: np.ndarray, stop: int) -> tuple[float, np.ndarray, np.ndarray]:
-        """Log wealth of one bet (J,) on the first rows, its gradient, and minus its Hessian."""
+    def derivatives(
+        self, bet: np.ndarray, variance: float, stop: int
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log of wealth times prior of a bet (J,) on the first rows, gradient, minus Hessian."""
         value, slope = 0.0, np.zeros(len(bet))
         curvature = np.zeros((len(bet), len(bet)))
         for p, hit, weight, values in self._blocks(0, stop):
@@ -363,7 +365,8 @@ class _Bets:
             spread = spread.reshape(-1, len(bet))
             mean *= np.sqrt(weight)[:, None]
             curvature += spread.T @ spread - mean.T @ mean
-        return value, slope, curvature
+        value -= 0.5 * float(bet @ bet) / variance
+        return value, slope - bet / variance, curvature + np.eye(len(bet)) / variance
 
 
 def _log_average(bets, variance, rng):
@@ -397,21 +400,15 @@ def _log_average(bets, variance, rng):
 
 def _best(bets, variance, stop, bet):
     """The bet of largest wealth times prior, and minus the second derivatives there (Newton)."""
-
-    def penalized(bet):
-        value, slope, curvature = bets.derivatives(bet, stop)
-        value -= 0.5 * float(bet @ bet) / variance
-        return value, slope - bet / variance, curvature + np.eye(len(bet)) / variance
-
-    value, slope, curvature = penalized(bet)
+    value, slope, curvature = bets.derivatives(bet, variance, stop)
     for _ in range(_STEPS):
         step = np.linalg.solve(curvature, slope)
         if slope @ step <= _ENOUGH:
             break
-        size, new = 1.0, penalized(bet + step)
+        size, new = 1.0, bets.derivatives(bet + step, variance, stop)
         while new[0] < value and size > _ENOUGH:
             size /= 2
-            new = penalized(bet + size * step)
+            new = bets.derivatives(bet + size * step, variance, stop)
         bet = bet + size * step
         value, slope, curvature = new
     return bet, curvature
@@ -507,32 +504,6 @@ def combine_tests(
     'product of 4 e-values: kernel bets, canonical'
     """
     look_up(method, METHODS, "method")
-    tests = _checked(tests)
-    # The last parentheses of a method say how its null distribution is known.
-    kinds = sorted({test.method.partition(" (")[0] for test in tests})
-    estimate = float(np.mean([test.estimate for test in tests])) if len(kinds) == 1 else np.nan
-    same = len({test.method for test in tests}) == 1
-    combined = tests[0].method if same else " and ".join(kinds)
-    if method == "fisher":
-        with np.errstate(divide="ignore"):
-            statistic = -2 * float(np.log([test.pvalue for test in tests]).sum())
-        pvalue = float(chdtrc(2 * len(tests), max(statistic, 0.0)))
-        name = f"Fisher's method for {len(tests)} p-values: {combined}"
-        return CalibrationTest(statistic, pvalue, estimate, name)
-    logs = np.array([_log_e_value_of_test(test, method) for test in tests])
-    if method == "mean":
-        log_e = float(logsumexp(logs) - np.log(len(logs)))
-    else:
-        log_e = np.inf if np.isposinf(logs).any() else float(logs.sum())
-    name = f"{'mean' if method == 'mean' else 'product'} of {len(tests)} e-values"
-    from_pvalues = sum(test.e_value is None for test in tests)
-    if from_pvalues:
-        name = f"{name}, {from_pvalues} of them from p-values"
-    return e_value_test(log_e, estimate, f"{name}: {combined}")
-
-
-def _checked(tests: Any) -> Sequence[CalibrationTest]:
-    """The tests as a list; raises unless all are records with valid numbers."""
     if isinstance(tests, CalibrationTest):
         raise ValueError("tests must be a list of CalibrationTest records, got a single one.")
     try:
@@ -543,24 +514,45 @@ def _checked(tests: Any) -> Sequence[CalibrationTest]:
         ) from None
     if not records:
         raise ValueError("tests is empty: pass at least one CalibrationTest.")
-    for test in records:
-        if not isinstance(test, CalibrationTest):
-            raise ValueError(
-                f"tests must hold CalibrationTest records, got {type(test).__name__}: run a test, "
-                "such as calibration_e_value, on each set of data."
-            )
-        if not 0 <= test.pvalue <= 1:
-            raise ValueError(f"A p-value must be between 0 and 1, got {shown(test.pvalue)}.")
-        if test.e_value is not None and not test.e_value >= 0:
-            raise ValueError(f"An e-value must not be negative or NaN, got {shown(test.e_value)}.")
-    return records
+    logs = [_log_of_test(test, method) for test in records]
+    # The last parentheses of a method say how its null distribution is known.
+    kinds = sorted({test.method.partition(" (")[0] for test in records})
+    estimate = float(np.mean([test.estimate for test in records])) if len(kinds) == 1 else np.nan
+    same = len({test.method for test in records}) == 1
+    combined = records[0].method if same else " and ".join(kinds)
+    if method == "fisher":
+        statistic = -2 * float(np.sum(logs))
+        pvalue = float(chdtrc(2 * len(logs), max(statistic, 0.0)))
+        name = f"Fisher's method for {len(logs)} p-values: {combined}"
+        return CalibrationTest(statistic, pvalue, estimate, name)
+    if method == "mean":
+        log_e = float(logsumexp(logs) - np.log(len(logs)))
+    else:
+        log_e = np.inf if np.isposinf(logs).any() else float(np.sum(logs))
+    name = f"{'mean' if method == 'mean' else 'product'} of {len(logs)} e-values"
+    from_pvalues = sum(test.e_value is None for test in records)
+    if from_pvalues:
+        name = f"{name}, {from_pvalues} of them from p-values"
+    return e_value_test(log_e, estimate, f"{name}: {combined}")
 
 
-def _log_e_value_of_test(test, method):
-    """Logarithm of the e-value, or of the one computed from the p-value (Vovk and Wang, eq. 2)."""
-    if test.e_value is not None:
+def _log_of_test(test, method):
+    """Logarithm of the p-value for Fisher's method, else of the e-value of a valid record.
+
+    Where it has none, of the one computed from the p-value (Vovk and Wang, eq. 2).
+    """
+    if not isinstance(test, CalibrationTest):
+        raise ValueError(
+            f"tests must hold CalibrationTest records, got {type(test).__name__}: run a test, "
+            "such as calibration_e_value, on each set of data."
+        )
+    if not 0 <= test.pvalue <= 1:
+        raise ValueError(f"A p-value must be between 0 and 1, got {shown(test.pvalue)}.")
+    if test.e_value is not None and not test.e_value >= 0:
+        raise ValueError(f"An e-value must not be negative or NaN, got {shown(test.e_value)}.")
+    if method == "fisher" or test.e_value is not None:
         with np.errstate(divide="ignore"):
-            return np.log(test.e_value)
+            return np.log(test.pvalue if method == "fisher" else test.e_value)
     if method != "calibrated":
         raise ValueError(
             f"A test has no e-value ({test.method}): use calibration_e_value, or "

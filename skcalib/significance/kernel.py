@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
+from skcalib._util.messages import refusal
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.suggestions import refusal
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
@@ -223,14 +223,9 @@ def kernel_calibration_test(
     )
     if problem.is_incomplete and len(problem.classes) == 1:
         (problem,), notion = problem.of_labels(), Canonical()
-    n_samples = len(problem.weight)
-    check_statistic(statistic, block_size, n_samples)
-    by_default, method = method == "auto", _check_method(method, statistic)
-    _check_enough(n_samples, statistic, block_size)
-    if problem.cluster is not None:
-        _check_cluster_method(statistic, method, problem.n_clusters)
-    if problem.is_incomplete:
-        _check_known(problem, method)
+    by_default = isinstance(method, str) and method == "auto"
+    method = _check_design(statistic, method, block_size, len(problem.weight))
+    _check_units(problem, statistic, method)
     n_resamples = check_count(n_resamples, "n_resamples")
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
@@ -291,39 +286,27 @@ def run_test(
     rng: np.random.RandomState,
 ) -> CalibrationTest:
     """Test of a function h by a law that depends on h only."""
-    check_statistic(statistic, block_size, len(h))
-    method = _check_method(method, statistic)
-    _check_enough(len(h), statistic, block_size)
+    method = _check_design(statistic, method, block_size, len(h))
     if method == "asymptotic":
         return _normal_test(h, statistic, block_size)
-    if method == "spectral" and takes_blocks(statistic, len(h)):
-        return _random_block_test(h, rng)
-    return _degenerate_test(h, method, n_resamples, rng)
+    if method != "spectral" or not takes_blocks(statistic, len(h)):
+        return _degenerate_test(h, method, n_resamples, rng)
+    values, weight = random_block_estimates(h)
+    n_blocks, size = random_blocks(len(h)).shape
+    pooled = float(values @ weight) / size
+    pvalue = chi_square_mixture_sf(pooled, null_weights(h, rng), copies=n_blocks)
+    method = f"kernel, spectral, {blocks_text(n_blocks, size)}"
+    return _record(pooled, pvalue, pooled * size / weight.sum(), method)
 
 
-def _check_method(method, statistic):
-    if isinstance(method, str) and method == "auto":
-        return METHODS[statistic][0]
-    if not isinstance(method, str) or method not in METHODS[statistic]:
-        names = ", ".join(map(repr, METHODS[statistic]))
+def _check_design(statistic, method, block_size, n_samples):
+    """The method of a statistic; raises for unknown ones, and for too few samples."""
+    check_statistic(statistic, block_size, n_samples)
+    methods = METHODS[statistic]
+    if not isinstance(method, str) or method not in ("auto", *methods):
+        names = ", ".join(map(repr, methods))
         expected = f"'auto' or one of {names} for statistic={statistic!r}"
-        raise refusal("method", expected, method, ("auto", *METHODS[statistic]))
-    return method
-
-
-def _check_cluster_method(statistic, method, n_clusters):
-    if method in ("bound", "asymptotic"):
-        raise ValueError(
-            f"statistic={statistic!r} with method={method!r} assumes independent samples: use "
-            "statistic='unbiased' and method='spectral' with groups."
-        )
-    if n_clusters < MIN_SAMPLES:
-        raise ValueError(
-            f"A test needs at least {MIN_SAMPLES} clusters of positive weight, got {n_clusters}."
-        )
-
-
-def _check_enough(n_samples, statistic, block_size):
+        raise refusal("method", expected, method, ("auto", *methods))
     if n_samples < MIN_SAMPLES:
         raise ValueError(
             f"A test needs at least {MIN_SAMPLES} samples of positive weight, got {n_samples}: use "
@@ -334,10 +317,23 @@ def _check_enough(n_samples, statistic, block_size):
         raise ValueError(
             f"A test needs at least two blocks, but {n_samples} samples give one of {block_size}."
         )
+    return methods[0] if method == "auto" else method
 
 
-def _check_known(problem, method):
-    """Raise for labels with few known cells, and for the method that needs all cells."""
+def _check_units(problem, statistic, method):
+    """Raise for too few clusters or known cells, and for methods that do not allow for them."""
+    if problem.cluster is not None and method in ("bound", "asymptotic"):
+        raise ValueError(
+            f"statistic={statistic!r} with method={method!r} assumes independent samples: use "
+            "statistic='unbiased' and method='spectral' with groups."
+        )
+    if problem.cluster is not None and problem.n_clusters < MIN_SAMPLES:
+        raise ValueError(
+            f"A test needs at least {MIN_SAMPLES} clusters of positive weight, got "
+            f"{problem.n_clusters}."
+        )
+    if not problem.is_incomplete:
+        return
     if method == "bound":
         raise ValueError(
             "method='bound' is for labels that are all known, and y_true has missing cells (NaN): "
@@ -361,16 +357,6 @@ def _degenerate_test(h, method, n_resamples, rng):
     statistic, pvalue = NULL_LAWS[method](h, total, diagonal, n_resamples, rng)
     value = (total - diagonal.sum()) / pairs
     return _record(statistic, pvalue, value, f"kernel, {method}")
-
-
-def _random_block_test(h, rng):
-    values, weight = random_block_estimates(h)
-    n_blocks, size = random_blocks(len(h)).shape
-    statistic = float(values @ weight) / size
-    pvalue = chi_square_mixture_sf(statistic, null_weights(h, rng), copies=n_blocks)
-    value = statistic * size / weight.sum()
-    method = f"kernel, spectral, {blocks_text(n_blocks, size)}"
-    return _record(statistic, pvalue, value, method)
 
 
 def blocks_text(n_blocks: int, size: int) -> str:

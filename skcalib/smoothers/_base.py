@@ -22,10 +22,10 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skcalib._util.arithmetic import merge_forecasts
 from skcalib._util.messages import shown
 from skcalib._util.parallel import out_of_fold
 from skcalib._util.parameters import check_parameters_of
-from skcalib._util.ties import merge_forecasts
 from skcalib._util.types import CV, ArrayLike, RandomState
 from skcalib._util.validation import ROW_SUM_TOLERANCE, mean_one
 from skcalib.links.averaging import PER_CLASS, averaged_map
@@ -183,21 +183,6 @@ def smooth_other_clusters(smoother, forecast, values, weight, cluster):
     return cross_predict(forecast, values, weight, smoother._refit, folds, cluster)
 
 
-def cluster_folds(n_folds, labels, cluster, random_state):
-    """Folds (train, test) of whole clusters (n,), with like frequencies of the labels (n,).
-
-    With equal labels the folds are random.
-    """
-    n_folds = min(int(n_folds), len(np.unique(cluster)))
-    if labels.min() == labels.max():
-        splitter = GroupKFold(n_folds, shuffle=True, random_state=random_state)
-        return list(splitter.split(np.zeros(len(labels)), None, cluster))
-    splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=random_state)
-    with warnings.catch_warnings():  # a class may be in fewer clusters than there are folds
-        warnings.filterwarnings("ignore", "The least populated class")
-        return list(splitter.split(np.zeros(len(labels)), labels, cluster))
-
-
 def check_folds(cv, values, *, random_state, cluster=None):
     """`cv` -> list of (train, test); shuffled, and stratified by one-hot rows where possible.
 
@@ -215,16 +200,17 @@ def check_folds(cv, values, *, random_state, cluster=None):
         return list(check_cv(cv).split(placeholder, labels if one_hot else None, *groups))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds or a splitter, got {shown(cv)}.")
-    if cluster is not None:
-        whole = labels if one_hot else np.zeros(n_samples, dtype=int)
-        return cluster_folds(cv, whole, cluster, random_state)
-    folds = min(int(cv), n_samples)
     counts = np.bincount(labels)
-    if one_hot and counts[counts > 0].min() >= folds:
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
+    if cluster is None:
+        folds = min(int(cv), n_samples)
+        kind = StratifiedKFold if one_hot and counts[counts > 0].min() >= folds else KFold
     else:
-        splitter = KFold(folds, shuffle=True, random_state=random_state)
-    return list(splitter.split(placeholder, labels))
+        folds = min(int(cv), len(np.unique(cluster)))
+        kind = StratifiedGroupKFold if one_hot and counts.max() < n_samples else GroupKFold
+    splitter = kind(folds, shuffle=True, random_state=random_state)
+    with warnings.catch_warnings():  # a class may be in fewer clusters than there are folds
+        warnings.filterwarnings("ignore", "The least populated class")
+        return list(splitter.split(placeholder, labels, cluster))
 
 
 # --- Out-of-fold smoothing ------------------------------------------------------------------------

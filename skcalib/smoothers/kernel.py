@@ -1,8 +1,7 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
 `DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
-too few neighbours. For two columns the sums of kernels take near-linear time (`beta_sums`);
-for more columns they are exact sums over blocks of all pairs (`dirichlet_sums`).
+too few neighbours. `kernel_sums` has the sums of kernels.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -27,8 +25,7 @@ from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_at_least_two, check_folds
-from skcalib.smoothers.beta_sums import beta_average, beta_leave_one_out, beta_log_likelihoods
-from skcalib.smoothers.dirichlet_sums import dirichlet_average, dirichlet_log_likelihoods
+from skcalib.smoothers.kernel_sums import kernel_average, leave_one_out, log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -125,7 +122,7 @@ class DirichletKernel(Smoother):
 
     def for_loss(self, score: ProperScore) -> Smoother:
         """The same kernel; one that chooses its bandwidth by the risk takes this loss."""
-        adapts = isinstance(self.bandwidth, str) and self.bandwidth == "risk" and self.loss is None
+        adapts = self._by_risk() and self.loss is None
         return clone(self).set_params(loss=score) if adapts else self
 
     def fit(
@@ -136,12 +133,11 @@ class DirichletKernel(Smoother):
         if self.loss is not None:
             look_up(self.loss, SCORES, "loss", kind=ProperScore)
         self.bandwidth_search_ = None
-        if isinstance(self.bandwidth, str):
-            self._spread_by(self._curve_of(self.forecast_))
+        by_rule = isinstance(self.bandwidth, str)
+        self._spread_by(self._curve_of(self.forecast_) if by_rule else None)
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
-            rng = check_random_state(self.random_state)
-            _warn_few_neighbours(self, rng)
+            _warn_few_neighbours(self, check_random_state(self.random_state))
         return self
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
@@ -158,14 +154,14 @@ class DirichletKernel(Smoother):
         values = self._values(values)
         check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
-        averages, leave_one_out = np.empty_like(flat), self._leave_one_out(flat)
+        averages, average_others = np.empty_like(flat), self._leave_one_out(flat)
         # Folds are not stratified, as they must not depend on the labels.
         folds = check_folds(_SELECTION_FOLDS, flat[:, :1] * 0, random_state=self.random_state)
         parts = (self._part(train) for train, _ in folds)
         searches = Parallel()(delayed(part._search)(full=False) for part in parts)
         chosen = [search.bandwidth for search in searches]
         for bandwidth in set(chosen):  # folds with the same bandwidth share their sums
-            smoothed = leave_one_out(bandwidth)
+            smoothed = average_others(bandwidth)
             for (_, test), of_fold in zip(folds, chosen, strict=True):
                 if of_fold == bandwidth:
                     averages[test] = smoothed[test]
@@ -176,10 +172,9 @@ class DirichletKernel(Smoother):
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
         points = self._spread(np.asarray(forecast, dtype=np.float64))
-        rows = points, self._points, self.weight_, target
-        if self.forecast_.shape[1] == 2:
-            return beta_average(*rows, self.bandwidth_)
-        return dirichlet_average(*rows, self.bandwidth_, n_jobs=self.n_jobs)[0]
+        return kernel_average(
+            points, self._points, self.weight_, target, self.bandwidth_, self.n_jobs
+        )
 
     def _write(self, add, x):
         shape = self._points / self._points.sum(axis=1, keepdims=True) / self.bandwidth_
@@ -198,7 +193,8 @@ class DirichletKernel(Smoother):
         The sum over i of the log of the mean over j != i of k(s_i, s_j).
         """
         check_is_fitted(self)
-        return float(self._log_likelihoods()([self.bandwidth_])[0])
+        likelihoods = log_likelihoods(self._points, self.weight_, self.n_jobs)
+        return float(likelihoods([self.bandwidth_])[0])
 
     def _refit(self, forecast, values, weight, cluster=None):
         if cluster is None or is_finite(self.bandwidth):
@@ -206,9 +202,7 @@ class DirichletKernel(Smoother):
         # Leaving out one sample of a cluster leaves the others, and the smallest bandwidth.
         rows = one_of_each(cluster)
         chosen = clone(self).fit(forecast[rows], values[rows], weight[rows])
-        kernel = clone(self)
-        kernel._store(forecast, values, weight)
-        kernel._spread_by(chosen._curve)
+        kernel = chosen._with_samples(forecast, values, weight)
         kernel.bandwidth_ = chosen.bandwidth_
         return kernel.predict
 
@@ -233,10 +227,6 @@ class DirichletKernel(Smoother):
                 f"(n_samples, n_columns), got {shown(bandwidth)}."
             )
         return float(bandwidth)
-
-    def _store(self, forecast, target, sample_weight):
-        super()._store(forecast, target, sample_weight)
-        self._spread_by(None)
 
     def _curve_of(self, forecast):
         return crowded(forecast, 10.0**LOWEST)
@@ -263,12 +253,15 @@ class DirichletKernel(Smoother):
             wide = n_samples ** (-2 / (n_columns + 3)) * spread / scale
         return float(np.clip(wide, 1e-5, 1))
 
+    def _with_samples(self, forecast, target, weight):
+        """The same kernel on other samples, before its bandwidth is chosen."""
+        kernel = clone(self)
+        kernel._store(forecast, target, weight)
+        kernel._spread_by(self._curve)
+        return kernel
+
     def _part(self, rows):
-        """The same kernel on a subset of the samples, before its bandwidth is chosen."""
-        part = clone(self)
-        part._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
-        part._spread_by(self._curve)
-        return part
+        return self._with_samples(self.forecast_[rows], self.target_[rows], self.weight_[rows])
 
     def _search(self, full=True):
         n_samples, n_columns = self.forecast_.shape
@@ -276,8 +269,7 @@ class DirichletKernel(Smoother):
         subsample_cost, shrink = None, 1.0
         if n_samples > n_subsample:
             rng = check_random_state(self.random_state)
-            few = self._part(rng.choice(n_samples, n_subsample, replace=False))
-            subsample_cost = few._cost()
+            subsample_cost = self._part(rng.choice(n_samples, n_subsample, replace=False))._cost()
             shrink = (n_samples / n_subsample) ** (-2 / (n_columns + 3))
         return search_bandwidth(
             self._cost(),
@@ -292,8 +284,8 @@ class DirichletKernel(Smoother):
         """The criterion as a function of bandwidths."""
         total = self.weight_.sum()
         if not self._by_risk():
-            log_likelihoods = self._log_likelihoods()
-            return lambda bandwidths: -log_likelihoods(bandwidths) / total
+            likelihoods = log_likelihoods(self._points, self.weight_, self.n_jobs)
+            return lambda bandwidths: -likelihoods(bandwidths) / total
         score = look_up(
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
         )
@@ -301,29 +293,17 @@ class DirichletKernel(Smoother):
         # A class with a single sample gets probability 0 there at any bandwidth: it is omitted.
         alone = np.sum(target > 0, axis=0) == 1
         weight = self.weight_ * ~(target[:, alone] > 0).any(axis=1)
-        leave_one_out = self._leave_one_out(target)
+        average_others = self._leave_one_out(target)
 
         def risk(bandwidth):
-            losses = score.loss(target, leave_one_out(bandwidth))
+            losses = score.loss(target, average_others(bandwidth))
             return float(weight[weight > 0] @ losses[weight > 0] / total)
 
         return lambda bandwidths: np.array([risk(h) for h in bandwidths])
 
     def _leave_one_out(self, values):
         """The function of a bandwidth that averages values (n, C) over all other samples."""
-        rows = self._points, self.weight_, values
-        if self.forecast_.shape[1] == 2:
-            return beta_leave_one_out(*rows)
-        return lambda bandwidth: dirichlet_average(
-            self._points, *rows, bandwidth, leave_out=True, n_jobs=self.n_jobs
-        )[0]
-
-    def _log_likelihoods(self):
-        """The function of bandwidths that gives leave-one-out log likelihoods."""
-        if self.forecast_.shape[1] == 2:
-            return beta_log_likelihoods(self._points, self.weight_)
-        rows = self._points, self.weight_
-        return partial(dirichlet_log_likelihoods, *rows, n_jobs=self.n_jobs)
+        return leave_one_out(self._points, self.weight_, values, self.n_jobs)
 
 
 # --- Search for the bandwidth ---------------------------------------------------------------------
@@ -357,36 +337,24 @@ class BandwidthSearch:
 
 
 class _Curve:
-    """Costs by log bandwidth, evaluated on request and cached."""
+    """Costs by log bandwidth, in increasing order, evaluated on request."""
 
     def __init__(self, cost):
-        self._cost, self._known = cost, {}
-
-    def __len__(self):
-        return len(self._known)
+        self._cost, self.logs, self.costs = cost, np.empty(0), np.empty(0)
 
     def at(self, logs):
         """Evaluate several at once: the criterion shares terms across bandwidths."""
-        logs = np.unique(np.clip(logs, LOWEST, HIGHEST)).tolist()
-        new = [x for x in logs if x not in self._known]
-        if new:
-            self._known.update(zip(new, self._cost(10.0 ** np.array(new)), strict=True))
-
-    def arrays(self):
-        logs = np.array(sorted(self._known))
-        return logs, np.array([self._known[x] for x in logs.tolist()])
+        new = np.setdiff1d(np.clip(logs, LOWEST, HIGHEST), self.logs)
+        if len(new):
+            logs, costs = np.append(self.logs, new), np.append(self.costs, self._cost(10.0**new))
+            order = np.argsort(logs)
+            self.logs, self.costs = logs[order], costs[order]
 
     def best(self):
-        logs, costs = self.arrays()
-        return float(logs[np.argmin(costs)])
-
-    def neighbours(self):
-        """The best point and the points next to it, None beyond the ends."""
-        logs, costs = self.arrays()
-        i = int(np.argmin(costs))
-        left = i - 1 if i > 0 else None
-        right = i + 1 if i + 1 < len(logs) else None
-        return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
+        """The best point, and the points next to it, None beyond the ends."""
+        i = int(np.argmin(self.costs))
+        places = (i - 1 if i > 0 else None, i, i + 1 if i + 1 < len(self.logs) else None)
+        return tuple(None if j is None else (self.logs[j], self.costs[j]) for j in places)
 
 
 def search_bandwidth(
@@ -406,42 +374,36 @@ def search_bandwidth(
     bracket = _Curve(subsample_cost or cost)
     bracket.at(_COARSE)
     for step in (0.25, 0.125):
-        bracket.at(bracket.best() + np.array([-step, step]))
+        bracket.at(bracket.best()[1][0] + np.array([-step, step]))
     curve = bracket
     if subsample_cost is None:
-        _refine(curve, len(curve) + 4)
+        _refine(curve, len(curve.logs) + 4)
     elif not full:
-        _refine(curve, len(curve) + 2)
+        _refine(curve, len(curve.logs) + 2)
     else:
         curve = _Curve(cost)
-        centre = _GRID * np.round((bracket.best() + np.log10(shrink)) / _GRID)
+        centre = _GRID * np.round((bracket.best()[1][0] + np.log10(shrink)) / _GRID)
         curve.at(centre + _STEP * np.array([-1, 0, 1]))
-        _walk(curve)
+        step = 2 * _STEP
+        while len(curve.logs) < MOST_EVALUATIONS - 3:  # the best point is at an end: walk on
+            left, (x, _), right = curve.best()
+            if (left and right) or not LOWEST < x < HIGHEST:
+                break
+            curve.at([x - step if left is None else x + step])
+            step *= 2
         _refine(curve, MOST_EVALUATIONS)
-    logs, costs = curve.arrays()
-    bandwidths = np.clip(10.0**logs, 10.0**LOWEST, 10.0**HIGHEST)
+    bandwidths = np.clip(10.0**curve.logs, 10.0**LOWEST, 10.0**HIGHEST)
     # Where every cost is infinite, the widest kernel is taken.
-    chosen = float(bandwidths[np.argmin(costs) if np.isfinite(costs).any() else -1])
+    chosen = float(bandwidths[np.argmin(curve.costs) if np.isfinite(curve.costs).any() else -1])
     if subsample_cost is not None and not full:
         chosen = max(chosen * shrink, 10.0**LOWEST)
-    return BandwidthSearch(criterion, bandwidths, costs, chosen, n_samples)
-
-
-def _walk(curve):
-    """Extend the curve, doubling the step, while its best point is at an end."""
-    step = 2 * _STEP
-    while len(curve) < MOST_EVALUATIONS - 3:
-        left, (x, _), right = curve.neighbours()
-        if (left and right) or not LOWEST < x < HIGHEST:
-            return
-        curve.at([x - step if left is None else x + step])
-        step *= 2
+    return BandwidthSearch(criterion, bandwidths, curve.costs, chosen, n_samples)
 
 
 def _refine(curve, most):
     """Vertices of parabolas through the best and its neighbours; halves where one is missing."""
-    while len(curve) < most:
-        left, (b, cost), right = curve.neighbours()
+    while len(curve.logs) < most:
+        left, (b, fb), right = curve.best()
         if left is None and right is None:  # the first three points are the same end
             x = b + (_STEP if b == LOWEST else -_STEP)
         elif left is None or right is None:
@@ -449,21 +411,16 @@ def _refine(curve, most):
             if abs(x - b) < _AT_END:
                 return
         else:
-            x = _vertex(left, (b, cost), right)
-        if x is None or abs(x - b) < _CLOSE:
+            (a, fa), (c, fc) = left, right
+            if not np.isfinite([fa, fb, fc]).all():
+                return
+            rise, fall = (b - a) * (fb - fc), (b - c) * (fb - fa)
+            if rise == fall:  # the points lie on a line
+                return
+            x = b - 0.5 * ((b - a) * rise - (b - c) * fall) / (rise - fall)
+        if abs(x - b) < _CLOSE:
             return
         curve.at([x])
-
-
-def _vertex(left, middle, right):
-    """Abscissa of the vertex; None if a cost is infinite or the points lie on a line."""
-    (a, fa), (b, fb), (c, fc) = left, middle, right
-    if not np.isfinite([fa, fb, fc]).all():
-        return None
-    rise, fall = (b - a) * (fb - fc), (b - c) * (fb - fa)
-    if rise == fall:
-        return None
-    return float(b - 0.5 * ((b - a) * rise - (b - c) * fall) / (rise - fall))
 
 
 # --- Number of effective neighbours ---------------------------------------------------------------

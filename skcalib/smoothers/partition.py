@@ -15,8 +15,7 @@ from scipy.optimize import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.shared_fits import fit_once
-from skcalib._util.ties import (
+from skcalib._util.arithmetic import (
     RESOLUTION,
     bin_ends,
     level_starts,
@@ -24,6 +23,7 @@ from skcalib._util.ties import (
     reach_of,
     split_centre,
 )
+from skcalib._util.parallel import fit_once
 from skcalib._util.types import ArrayLike, BinCount, Bins
 from skcalib._util.validation import check_count, number_of_samples
 from skcalib.smoothers._base import (
@@ -79,7 +79,14 @@ class PartitionSmoother(Smoother):
         self._store(forecast, target, sample_weight)
         self._count = count
         self._fit_cells(self.forecast_)
-        self.keys_, self.cells_ = _distinct(self._cell_keys(self.forecast_))
+        keys = self._cell_keys(self.forecast_)
+        if keys.shape[1] == 1 and keys.min() >= 0 and keys.max() <= len(keys):  # no need to sort
+            occupied = np.bincount(keys[:, 0]) > 0
+            self.keys_ = np.flatnonzero(occupied)[:, None]
+            self.cells_ = (np.cumsum(occupied) - 1)[keys[:, 0]]
+        else:
+            self.keys_, cells = np.unique(keys, axis=0, return_inverse=True)
+            self.cells_ = cells.ravel()
         self.n_cells_ = len(self.keys_)
         self.mass_ = np.bincount(self.cells_, self.weight_, self.n_cells_)
         return self
@@ -157,15 +164,6 @@ class PartitionSmoother(Smoother):
         breaks = np.unique(np.nextafter(ends, 2))
         first = np.append(0.0, breaks)
         return add.stairs(x, breaks, self.predict(np.column_stack([1 - first, first]))[:, 1])
-
-
-def _distinct(keys):
-    """The different rows of integers (n, D) in order, and the number of each row among them."""
-    if keys.shape[1] == 1 and keys.min() >= 0 and keys.max() <= len(keys):  # no need to sort
-        occupied = np.bincount(keys[:, 0]) > 0
-        return np.flatnonzero(occupied)[:, None], (np.cumsum(occupied) - 1)[keys[:, 0]]
-    distinct, cells = np.unique(keys, axis=0, return_inverse=True)
-    return distinct, cells.ravel()
 
 
 class UniformBins(PartitionSmoother):

@@ -172,7 +172,10 @@ class SplineCurve:
         line = t.min() < t.max() and self._fit_knots(np.array([t.min(), t.max()]), t, label, weight)
         if not line:
             return self._fit_knots(np.array([]), t, label, weight)
-        if _separated(t, label):
+        ones, zeros = t[label > 0], t[label < 1]
+        if not (len(ones) and len(zeros)):
+            return self
+        if ones.min() >= zeros.max() or ones.max() <= zeros.min():  # a threshold separates them
             return self
         p = expit(self._bent(score)[0])
         information = weight * p * (1 - p)
@@ -327,14 +330,6 @@ def _smallest(score):
     if len(positive) in (0, len(score)):
         return _SMALLEST
     return float(np.clip(0.5 * positive.min(), _SMALLEST, _LARGEST))
-
-
-def _separated(t, label):
-    """Whether a threshold of the score separates the labels."""
-    ones, zeros = t[label > 0], t[label < 1]
-    if not (len(ones) and len(zeros)):
-        return True
-    return ones.min() >= zeros.max() or ones.max() <= zeros.min()
 
 
 def _quantiles(values, weight, shares):

@@ -438,7 +438,14 @@ def ece_generalization_bound(
     log_covering_number = check_not_negative(
         log_covering_number, "log_covering_number", "a logarithm, ln N"
     )
-    radius = _check_radius(radius, n_bins, required=bound == "metric_entropy")
+    delta = 0.0
+    if bound == "metric_entropy" or radius is not None:
+        if not isinstance(radius, Real) or isinstance(radius, bool) or not 0 < radius <= 1 / n_bins:
+            raise ValueError(
+                f"radius must lie in (0, 1/n_bins] = (0, {1 / n_bins:.4g}] for "
+                f"bound='metric_entropy', got {shown(radius)}."
+            )
+        delta = float(radius)
     if bound == "ece":
         return 2 * sign_deviation(n_samples, n_bins, float(ecmi or residual_cmi))
     if bound == "tce":
@@ -450,17 +457,4 @@ def ece_generalization_bound(
         return 2 * sign_deviation(n_samples, n_bins, float(fcmi))
     # B ln(2 N) = B ln 2 + B ln N
     noise = 2 * sign_deviation(n_samples, n_bins, n_bins * log_covering_number)
-    return (1 + lipschitz) / n_bins + (2 + lipschitz) * radius + noise
-
-
-def _check_radius(radius, n_bins, *, required):
-    """A radius in (0, 1/B], as theorem 6 asks; 0 where none is given or required."""
-    if radius is None and not required:
-        return 0.0
-    real = isinstance(radius, Real) and not isinstance(radius, bool)
-    if not (real and 0 < radius <= 1 / n_bins):
-        raise ValueError(
-            f"radius must lie in (0, 1/n_bins] = (0, {1 / n_bins:.4g}] for "
-            f"bound='metric_entropy', got {shown(radius)}."
-        )
-    return float(radius)
+    return (1 + lipschitz) / n_bins + (2 + lipschitz) * delta + noise

@@ -1,7 +1,12 @@
-"""Intervals of means, rates, ratios and the concordance.
+"""Intervals of means, rates, ratios and the concordance, also with few events.
 
 Weights are importance weights. Distributions that depend on the number of samples use the effective
 number.
+
+An event is rare, or a forecast is confident, if its label is nearly certain. Sums over such labels
+are far from normal, however many samples there are: what counts is the number of labels that the
+forecasts leave uncertain. Below `FEW` of them, tests draw labels from the forecasts, and intervals
+use exact limits of the number of events.
 """
 
 from __future__ import annotations
@@ -16,9 +21,8 @@ from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
-from skcalib._util.formatting import record_text
-from skcalib._util.records import Record
-from skcalib._util.ties import merge_ties
+from skcalib._util.arithmetic import merge_ties
+from skcalib._util.formatting import Record, record_text
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_confidence_level
 from skcalib.data.clusters import (
@@ -29,9 +33,12 @@ from skcalib.data.clusters import (
     student_level,
 )
 from skcalib.scores import weighted_mean
-from skcalib.stats.few_events import FEW, uncertain_labels
 from skcalib.stats.squared_norm import SMALLEST
 
+#: Uncertain labels from which asymptotic laws hold.
+FEW = 40.0
+#: Events or wrong predictions below which intervals use exact limits.
+FEW_LABELS = 20.0
 _FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread
 _TINY = 1e-300
 
@@ -358,8 +365,7 @@ def observed_expected_ratio(
     the ratio is not a floating-point number.
     """
     check_confidence_level(confidence_level)
-    label, forecast = np.asarray(label, dtype=np.float64), np.asarray(forecast, dtype=np.float64)
-    observed, size = _rate(label, weight, square)
+    forecast = np.asarray(forecast, dtype=np.float64)
     expected = float(weighted_mean(forecast, weight))
     with np.errstate(over="ignore", divide="ignore"):
         largest = np.float64(1) / expected
@@ -368,13 +374,7 @@ def observed_expected_ratio(
             f"The mean forecast is {expected:.3g}, so the ratio of observed to expected events "
             "does not exist: check that y_proba is the probability of the event."
         )
-    if cluster is not None:
-        residual = label - forecast * (observed / expected)
-        size = clustered_size(observed, residual, weight, cluster, confidence_level)
-    low, high = clopper_pearson(observed, size, confidence_level)
-    return interval_of_limits(
-        observed / expected, low / expected, high / expected, confidence_level
-    )
+    return _exact_interval(label, forecast, expected, weight, confidence_level, square, cluster)
 
 
 def rate_interval(
@@ -396,12 +396,20 @@ def rate_interval(
     interval over that of a standard normal one.
     """
     check_confidence_level(confidence_level)
-    observed, size = _rate(label, weight, square)
+    return _exact_interval(label, 1.0, 1.0, weight, confidence_level, square, cluster)
+
+
+def _exact_interval(label, forecast, expected, weight, confidence_level, square, cluster):
+    """Exact interval of the mean label, over the mean `expected` of forecasts."""
+    label = np.asarray(label, dtype=np.float64)
+    size = len(label) if weight is None else effective_size(np.asarray(weight), square)
+    observed = float(np.clip(weighted_mean(label, weight), 0.0, 1.0))
     if cluster is not None:
-        residual = np.asarray(label, dtype=np.float64) - observed
+        residual = label - forecast * (observed / expected)
         size = clustered_size(observed, residual, weight, cluster, confidence_level)
+    low, high = clopper_pearson(observed, size, confidence_level)
     return interval_of_limits(
-        observed, *clopper_pearson(observed, size, confidence_level), confidence_level
+        observed / expected, low / expected, high / expected, confidence_level
     )
 
 
@@ -501,13 +509,6 @@ def _normal_quantile(confidence_level):
     return float(ndtri(0.5 + confidence_level / 2))
 
 
-def _rate(label, weight, square):
-    """Mean label and its effective size."""
-    label = np.asarray(label, dtype=np.float64)
-    size = len(label) if weight is None else effective_size(np.asarray(weight), square)
-    return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
-
-
 def clustered_size(
     rate: float,
     residual: np.ndarray,
@@ -534,3 +535,41 @@ def interval_of_limits(
     low, high = min(float(low), estimate), max(float(high), estimate)
     error = (high - low) / (2 * _normal_quantile(confidence_level))
     return MeanInterval(float(estimate), low, high, error)
+
+
+# --- Few events -----------------------------------------------------------------------------------
+
+
+def uncertain_labels(
+    forecast: np.ndarray, weight: np.ndarray, square: np.ndarray | None = None
+) -> float:
+    r"""Effective number of labels that the forecasts leave uncertain.
+
+    With :math:`v_i = (1 - \|S_i\|^2) / 2`, which is S (1 - S) for two classes, it is :math:`(\sum w
+    v)^2 / \sum w^2 v`. With equal weights and a rare event this is the expected number of events;
+    with confident forecasts nearly that of wrong predictions. `square` (n,) has the sums of squared
+    weights where a row stands for several samples.
+    """
+    variance = np.maximum(1 - np.einsum("ik,ik->i", forecast, forecast), 0.0) / 2
+    scale = weight.max()  # squares of weights may over- or underflow
+    square = np.square(weight / scale) if square is None else square / scale / scale
+    weight = weight / scale
+    spread = float(square @ variance)
+    return float(weight @ variance) ** 2 / spread if spread > 0 else 0.0
+
+
+def impossible_labels(forecast: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Which samples (n,) have a label with a forecast of exactly 0: it refutes calibration."""
+    return ((forecast == 0) & (target > 0)).any(axis=1)
+
+
+def refutation(forecast: np.ndarray, target: np.ndarray) -> str:
+    """The reason why impossible labels refute the forecasts, in words; empty without any."""
+    columns = ((forecast == 0) & (target > 0)).any(axis=0)
+    if not columns.any():
+        return ""
+    if len(columns) > 2:
+        return "refuted by a label where the forecast said 0"
+    words = ("no event where the forecast said 1", "an event where the forecast said 0")
+    reasons = [reason for reason, refutes in zip(words, columns, strict=True) if refutes]
+    return "refuted by " + " and ".join(reasons)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._util.formatting import pvalue_text
+from skcalib._util.formatting import Record, pvalue_text
 from skcalib._util.messages import shown
-from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike
 
 

@@ -1,14 +1,13 @@
-"""Run the laws: one function per law, one sentence per violated law."""
+"""What all laws need: the name of a broken law, comparisons, random forecasts."""
 
 import pickle
 import sys
+from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial
 
 import numpy as np
 
-from skcalib._util.docstrings import add_parameters, by_name, docstring_of, sections_of
-from skcalib._util.parameters import Function
+from skcalib._util.parameters import Function, add_parameters, by_name, docstring_of, sections_of
 
 __all__: list[str] = []  # the laws use these, and users the checkers
 
@@ -29,20 +28,14 @@ def checker(function: Function) -> Function:
     return function
 
 
-def run_laws(subject, laws, *world):
-    """Run every law on `subject`; the first line of its docstring is the name of the law.
-
-    Where Python has removed the docstring (`python -OO`), the function has a similar name.
-    """
-    for law in laws:
-        try:
-            law(subject, *world)
-        except Exception as error:  # name the law for any kind of error
-            name = (law.__doc__ or law.__name__.strip("_").replace("_", " ")).strip()
-            violation = str(error) if type(error) is AssertionError else repr(error)
-            raise AssertionError(
-                f"{subject!r} breaks the law {name.splitlines()[0]!r}: {violation}"
-            ) from error
+@contextmanager
+def law(subject, sentence):
+    """Whatever fails in the block becomes an AssertionError that names the broken law."""
+    try:
+        yield
+    except Exception as error:  # name the law for any kind of error
+        violation = str(error) if type(error) is AssertionError else repr(error)
+        raise AssertionError(f"{subject!r} breaks the law {sentence!r}: {violation}") from error
 
 
 def need(holds, violation):
@@ -68,25 +61,20 @@ def need_probabilities(rows, rows_name):
     need_close(sums, np.ones(len(rows)), f"{rows_name} must sum to one", tolerance=1e-9)
 
 
-def refuses(call):
-    """True if `call` raises a ValueError about classes or columns."""
-    try:
-        call()
-    except ValueError as error:
-        return "class" in str(error) or "column" in str(error)
-    except Exception:  # the laws will raise it again and name it
-        return False
-    return False
-
-
-def accepted(subject, settings, attempt):
-    """The settings, by number of classes, for which the object accepts ``attempt``; or an error."""
-    settings_accepted = [
-        setting for setting in settings.values() if not refuses(partial(attempt, subject, setting))
-    ]
-    if not settings_accepted:
-        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(settings)}.")
-    return settings_accepted
+def accepted(subject, worlds, attempt):
+    """The worlds, by number of classes, that ``attempt`` does not refuse; an error without any."""
+    worlds_accepted = []
+    for world in worlds.values():
+        try:
+            attempt(world)
+        except Exception as error:  # of another kind: the laws will raise it again and name it
+            words = str(error) if isinstance(error, ValueError) else ""
+            if "class" in words or "column" in words:
+                continue
+        worlds_accepted.append(world)
+    if not worlds_accepted:
+        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(worlds)}.")
+    return worlds_accepted
 
 
 def duplicate(thing):

@@ -10,13 +10,14 @@ from scipy.special import betaln, expit, logit, xlogy
 from scipy.stats import norm
 
 from skcalib.datasets import (
+    CURVES,
+    classwise_truth,
     make_grouping_curves,
     make_grouping_problem,
     make_logistic_scores,
     make_tempered_simplex,
     make_widmann,
 )
-from skcalib.datasets.forecasts import CURVES, classwise_truth
 from skcalib.scores import LogLoss
 
 MAKERS = [

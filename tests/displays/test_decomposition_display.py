@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from skcalib import CalibrationErrorEstimator, DecompositionDisplay, GroupingLossEstimator
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays.decomposition import LossTerms
+from skcalib.displays.errors import LossTerms
 from skcalib.stats.means import MeanInterval
 
 draw = DecompositionDisplay.from_predictions

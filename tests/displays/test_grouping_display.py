@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from skcalib import GroupingDisplay, GroupingLossEstimator
 from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays.grouping import ABOVE, BELOW, COLORS, HELD, title
+from skcalib.displays.groups import ABOVE, BELOW, COLORS, HELD, title
 from skcalib.stats.means import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions
@@ -207,6 +208,15 @@ def test_the_legend_lies_below_the_axes_and_the_rules(diagrams, n_rules):
     (legend,), texts = display.figure_.legends, display.ax_.texts[n_rules:]
     for artist in (display.ax_.xaxis.label, *texts):
         assert legend.get_window_extent().y1 < artist.get_window_extent().y0
+
+
+def test_the_meaning_of_regions_follows_the_curve_on_axes_with_curves(diagrams):
+    ax = plt.subplots()[1]
+    ax.plot([0, 1], [0.2, 0.8], label="Mine")
+    GroupingDisplay(diagrams).plot(ax=ax)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts[:2] == ["Mine", "Level sets"] and texts[-1] == "Perfectly calibrated"
+    assert all("egion" in text for text in texts[2:-1])
 
 
 def test_many_regions_weights_and_small_samples():

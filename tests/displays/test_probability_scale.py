@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from skcalib import PlattScaling, RecalibrationDisplay, ReliabilityDisplay
 from skcalib.datasets import make_tempered_simplex
-from skcalib.displays.drawing import (
+from skcalib.displays.base import (
     bin_edges,
     percent,
     places_on_axis,

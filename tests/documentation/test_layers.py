@@ -162,12 +162,12 @@ MAY_IMPORT = {
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
     "io/test_files.py": ("_util.files",),  # errors in the middle of writing
     "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
-    "test_rows.py": ("_util.softmax",),  # against scipy
-    "test_ties.py": ("_util.ties",),  # levels against a naive loop
-    "public/test_suggestions.py": ("_util.suggestions",),  # the table of other names
+    "test_rows.py": ("_util.arithmetic",),  # against scipy
+    "test_ties.py": ("_util.arithmetic",),  # levels against a naive loop
+    "public/test_suggestions.py": ("_util.messages",),  # the table of other names
     "public/test_validation.py": ("_util.validation",),  # every container, once
     "report/test_report.py": ("_util.validation",),  # how often forecasts are validated
-    "report/test_report_fits.py": ("_util.shared_fits",),  # which inputs are equal
+    "report/test_report_fits.py": ("_util.parallel",),  # which inputs are equal
 }
 
 
@@ -194,9 +194,11 @@ def test_tests_reach_through_public_names():
 
 
 def test_private_imports_are_found():
-    source = "from skcalib._util.validation import f\nfrom skcalib._util import formatting, ties\n"
+    source = (
+        "from skcalib._util.validation import f\nfrom skcalib._util import formatting, arithmetic\n"
+    )
     source += "def f():\n    import skcalib.smoothers._base\nimport skcalib.__main__"
-    utilities = {"_util.validation", "_util.formatting", "_util.ties"}
+    utilities = {"_util.validation", "_util.formatting", "_util.arithmetic"}
     assert private_imports(source) == {*utilities, "smoothers._base"}
 
 
@@ -213,8 +215,8 @@ def test_no_cycles():
 @pytest.mark.parametrize(
     ("module", "source", "word"),
     [
-        ("skcalib._util.ties", "from skcalib.scores import Brier", "lower layer"),
-        ("skcalib._util.ties", "from ..scores import Brier", "lower layer"),
+        ("skcalib._util.arithmetic", "from skcalib.scores import Brier", "lower layer"),
+        ("skcalib._util.arithmetic", "from ..scores import Brier", "lower layer"),
         ("skcalib.scores", "def f():\n    import skcalib.errors.binned", "lower layer"),
         ("skcalib.scores", "from skcalib import Brier", "lower layer"),
         ("skcalib.data.notions", "from skcalib.smoothers import Smoother", "lower layer"),
@@ -225,8 +227,8 @@ def test_no_cycles():
         ("skcalib.errors.binned", "def f():\n    import matplotlib", "may draw"),
         ("skcalib._util.validation", "from sklearn.utils import _param_validation", "private"),
         ("skcalib._util.validation", "from sklearn.utils._response import f", "private"),
-        ("skcalib.scores", "from skcalib._util.ties import reach_of", ""),
-        ("skcalib._util.ties", "if TYPE_CHECKING:\n    from skcalib.scores import Brier", ""),
+        ("skcalib.scores", "from skcalib._util.arithmetic import reach_of", ""),
+        ("skcalib._util.arithmetic", "if TYPE_CHECKING:\n    from skcalib.scores import Brier", ""),
         ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt", ""),
         ("skcalib.errors.corp", "from skcalib.errors.binned import check_bins", ""),
         ("skcalib.__main__", "from skcalib import CalibrationReport", ""),

@@ -74,7 +74,7 @@ TABLES = {
 @pytest.mark.parametrize("rows_of_a_block", [1, 500])
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(read, monkeypatch, name, rows_of_a_block):
-    monkeypatch.setattr("skcalib.io.tables._ROWS", rows_of_a_block)
+    monkeypatch.setattr("skcalib.io.files._ROWS", rows_of_a_block)
     content, expected = TABLES[name]
     predictions = read(content)
     assert (predictions.y_true.tolist(), predictions.y_proba.tolist()) == expected
@@ -154,7 +154,7 @@ def test_other_separators_and_decimal_marks(tmp_path, sep):
 
 
 def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):
-    monkeypatch.setattr("skcalib.io.tables._ROWS", 2)
+    monkeypatch.setattr("skcalib.io.files._ROWS", 2)
     ends = {"0": "has 1 cells", "0,": "column 'p'", "b" * 2000 + ",0": "column 'y'"}
     for last, message in ends.items():
         said = message_of(read, "y,p\n" + "0,0.5\n1,0.5\n\n" * 2 + "1,0.5\n" + last)
@@ -222,7 +222,7 @@ def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, featu
 
 
 def test_compressed_tables_and_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("skcalib.io.tables._ROWS", 7)
+    monkeypatch.setattr("skcalib.io.files._ROWS", 7)
     table = pd.DataFrame(CHURN)
     expected = None
     (tmp_path / "folder").mkdir()
@@ -283,7 +283,7 @@ def test_long_cells(read, tmp_path, monkeypatch):
     predictions = read("y,p_a\n" + f"a,0.25\n{'b' * 1000},0.5\n" * 1000)
     assert predictions.y_true.dtype == object and predictions.labels.tolist() == ["b" * 1000, "a"]
     assert len({id(label) for label in predictions.y_true}) == 2
-    monkeypatch.setattr("skcalib.io.tables._LINE", 2**18)
+    monkeypatch.setattr("skcalib.io.files._LINE", 2**18)
     for start in ("y", "y,p\n0"):
         said = message_of(read, start + "0" * 2**24)
         assert said.startswith("p.csv is not a readable text table: field larger than field limit")
@@ -339,7 +339,7 @@ def test_features_that_are_refused(read):
 
 
 def test_several_row_groups(parquet, monkeypatch):
-    monkeypatch.setattr("skcalib.io.tables._BATCH", 7)
+    monkeypatch.setattr("skcalib.io.files._BATCH", 7)
     rng = np.random.default_rng(0)
     p = rng.random(100)
     columns = {

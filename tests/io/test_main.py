@@ -144,7 +144,7 @@ def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, opti
 
 def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, monkeypatch):
     """Also part by part; a part that is refused is named."""
-    monkeypatch.setattr("skcalib.io.tables._ROWS", 2)
+    monkeypatch.setattr("skcalib.io.files._ROWS", 2)
     monkeypatch.setattr("skcalib.io.files.PART", 1)
     rounded = np.array([[0.33, 0.33, 0.33], [0.2, 0.3, 0.5], [0.1, 0.4, 0.51]])
     rows = "\n".join(f"{y},{a},{b},{c}" for y, (a, b, c) in zip("abc", rounded, strict=True))
@@ -217,7 +217,7 @@ def test_errors_are_one_sentence_and_status_2(here, capsys, monkeypatch, argumen
     np.savez("three.npz", y_true=[0, 1, 2], y_proba=np.eye(3))
     np.savez("long.npz", y_true=[0, 1], y_proba=[0.2, 0.6], X=np.zeros((3, 1)))
     np.savez("logits.npz", y_true=[0, 1], y_proba=[[0.0, -2.0], [-1.0, 3.0]])
-    monkeypatch.setattr("skcalib.io.tables._ROWS", 2)
+    monkeypatch.setattr("skcalib.io.files._ROWS", 2)
     monkeypatch.setattr("skcalib.io.files.PART", 1)
     assert main(["report", *arguments.split()]) == 2
     captured = capsys.readouterr()
@@ -304,7 +304,7 @@ def test_when_a_table_becomes_a_sketch(here, made, capsys, monkeypatch):
 @pytest.mark.parametrize("part", [1, 4, 1 << 22])
 def test_the_event_and_parts_of_a_table(here, made, monkeypatch, rows, event, classes, last, part):
     """Labels may be sorted, so that the first part has one class only."""
-    monkeypatch.setattr("skcalib.io.tables._ROWS", 1)
+    monkeypatch.setattr("skcalib.io.files._ROWS", 1)
     monkeypatch.setattr("skcalib.io.files.PART", part)
     (here / "p.csv").write_text(rows.replace(";", "\n"))
     options = [] if event is None else ["--event", event]

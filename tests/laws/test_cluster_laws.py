@@ -1,6 +1,7 @@
 """Laws of clusters: what every function and estimator that takes `groups` has in common."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -65,26 +66,16 @@ def report_of_two(y, proba, X, groups):
     return s.ComparisonReport.from_predictions(y, models, groups=groups).to_dict()
 
 
-def interval_by(method):
+def interval_by(method, y, proba, X, groups):
     """The interval of a metric by parts of the samples."""
-
-    def interval(y, proba, X, groups):
-        options = {"metric": "debiased_l2", "n_bins": 3, "method": method, "n_resamples": 19}
-        return s.calibration_error_interval(y, proba, groups=groups, **options)
-
-    interval.__name__ = f"interval_by_{method}"
-    return interval
+    options = {"metric": "debiased_l2", "n_bins": 3, "method": method, "n_resamples": 19}
+    return s.calibration_error_interval(y, proba, groups=groups, **options)
 
 
-def recipe_of(recipe):
+def called(recipe, y, proba, X, groups):
     """A public function of the table."""
-
-    def call(y, proba, X, groups):
-        arrays = {"two forecasts": (proba, proba[::-1]), "features": (proba, X)}
-        return recipe(y, *arrays.get(recipe.takes, (proba,)), groups=groups)
-
-    call.__name__ = str(recipe)
-    return call
+    arrays = {"two forecasts": (proba, proba[::-1]), "features": (proba, X)}
+    return recipe(y, *arrays.get(recipe.takes, (proba,)), groups=groups)
 
 
 def refuses_groups(recipe):
@@ -98,11 +89,13 @@ def refuses_groups(recipe):
 
 TABLE = [recipe for recipe in (*FORECASTS, *DISPLAYS, REPORT) if recipe.accepts("groups")]
 TABLE = [recipe for recipe in TABLE if not refuses_groups(recipe)]
-OWN = [
-    *(error_by_folds, error_of_smoother, grouping_loss, stacked, report_by_folds, report_of_two),
-    *map(interval_by, ("jackknife", "subsampling", "bootstrap")),
-]
-CASES = {call.__name__: call for call in (*map(recipe_of, TABLE), *OWN)}
+OWN = (error_by_folds, error_of_smoother, grouping_loss, stacked, report_by_folds, report_of_two)
+METHODS = ("jackknife", "subsampling", "bootstrap")
+CASES = {
+    **{str(recipe): partial(called, recipe) for recipe in TABLE},
+    **{call.__name__: call for call in OWN},
+    **{f"interval_by_{method}": partial(interval_by, method) for method in METHODS},
+}
 SLOW = {"report_by_folds", "report_of_two"}
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
 #: Other doors of the same displays and reports.
@@ -183,15 +176,24 @@ LOCATIONS = [[0.2, 0.8], [0.5, 0.5], [0.8, 0.2]]
 THREE = [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]]
 
 
-def interval_of(metric, **options):
-    """The estimate of an interval."""
+def estimate_of(function, name="", *, two=False, **options):
+    """What a function of labels and one or `two` forecasts estimates; of a quantity `name`."""
 
     def estimate(y, proba, groups):
-        return s.calibration_error_interval(
-            y, proba, groups=groups, metric=metric, n_resamples=19, **options
-        ).estimate
+        forecasts = (proba, _tempered(proba, 1.4)) if two else (proba,)
+        if function in OF_EVENTS:
+            forecasts = (proba[:, 1],)
+        record = function(y, *forecasts, groups=groups, **options)
+        record = getattr(record, name) if name else record
+        return getattr(record, "estimate", record)
 
     return estimate
+
+
+OF_EVENTS = (s.calibration_summary, s.decision_regret)
+interval_of = partial(estimate_of, s.calibration_error_interval, n_resamples=19)
+summary = partial(estimate_of, s.calibration_summary)
+of_two = partial(estimate_of, two=True)
 
 
 def estimator(**parameters):
@@ -202,29 +204,6 @@ def estimator(**parameters):
         return fitted.calibration_error_
 
     return estimate
-
-
-def summary(name):
-    """A quantity of `calibration_summary`."""
-
-    def estimate(y, proba, groups):
-        summary_record = getattr(s.calibration_summary(y, proba[:, 1], groups=groups), name)
-        return getattr(summary_record, "estimate", summary_record)
-
-    return estimate
-
-
-def test_of(function, **options):
-    """The estimate of a test."""
-
-    def estimate(y, proba, groups):
-        few = {} if groups is None or "n_resamples" not in _parameters(function) else options
-        return function(y, proba, groups=groups, **few).estimate
-
-    return estimate
-
-
-test_of.__test__ = False
 
 
 def group(name, power=2):
@@ -239,53 +218,36 @@ def group(name, power=2):
     return estimate
 
 
-def of_two(function):
-    """The estimate for two forecasts."""
-
-    def estimate(y, proba, groups):
-        return function(y, proba, _tempered(proba, 1.4), groups=groups).estimate
-
-    return estimate
-
-
-def regret(name):
-    def estimate(y, proba, groups):
-        regret_record = s.decision_regret(y, proba[:, 1], threshold=0.3, groups=groups)
-        return getattr(regret_record, name).estimate
-
-    return estimate
-
-
 SQUARED = {"norm": "l2", "squared": True, "debiased": True}
 #: What equals the estimate of one sample of each cluster, but for rounding errors.
 EQUAL = {
     **{
-        metric: interval_of(metric)
+        metric: interval_of(metric=metric)
         for metric in ("l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "kernel")
     },
-    "simplex": interval_of("simplex"),
-    "squared distance in cells": interval_of("simplex", distance="squared_euclidean"),
-    "known edges": interval_of("squared_l2", n_bins=[0, 0.3, 0.6, 1]),
-    "classwise": interval_of("squared_l2", notion="classwise", n_bins=3),
-    "kernel, biased": interval_of("kernel", statistic="biased"),
-    "embedding": interval_of("embedding", locations=LOCATIONS),
-    "upper bound": interval_of("upper_bound"),
-    "root of the Brier score": interval_of("root_brier_score"),
+    "simplex": interval_of(metric="simplex"),
+    "squared distance in cells": interval_of(metric="simplex", distance="squared_euclidean"),
+    "known edges": interval_of(metric="squared_l2", n_bins=[0, 0.3, 0.6, 1]),
+    "classwise": interval_of(metric="squared_l2", notion="classwise", n_bins=3),
+    "kernel, biased": interval_of(metric="kernel", statistic="biased"),
+    "embedding": interval_of(metric="embedding", locations=LOCATIONS),
+    "upper bound": interval_of(metric="upper_bound"),
+    "root of the Brier score": interval_of(metric="root_brier_score"),
     **{name: summary(name) for name in ("brier", "brier_skill", "log_loss", "auc")},
     **{name: summary(name) for name in ("slope", "in_the_large", "observed_expected_ratio")},
-    "kernel test": test_of(s.kernel_calibration_test),
-    "cumulative test": test_of(s.significance.cumulative_test, n_resamples=19),
-    "Hosmer and Lemeshow": test_of(s.hosmer_lemeshow_test, n_resamples=19),
-    "Spiegelhalter": test_of(s.spiegelhalter_test),
+    "kernel test": estimate_of(s.kernel_calibration_test),
+    "cumulative test": estimate_of(s.significance.cumulative_test, n_resamples=19),
+    "Hosmer and Lemeshow": estimate_of(s.hosmer_lemeshow_test, n_resamples=19),
+    "Spiegelhalter": estimate_of(s.spiegelhalter_test),
     "difference of a group": group("difference"),
     "improvement": of_two(s.calibration_improvement),
-    "expected cost": regret("expected_cost"),
+    "expected cost": estimate_of(s.decision_regret, "expected_cost", threshold=0.3),
 }
 #: What equals it in the mean: the design effect of the labels, or random parts, enter.
 EQUAL_IN_THE_MEAN = {
-    "brier": interval_of("brier"),
-    "log": interval_of("log"),
-    "ici": interval_of("ici"),
+    "brier": interval_of(metric="brier"),
+    "log": interval_of(metric="log"),
+    "ici": interval_of(metric="ici"),
     "estimator": estimator(),
     "estimator, log": estimator(loss="log"),
     "estimator, top label": estimator(notion="top_label"),
@@ -299,12 +261,12 @@ EQUAL_IN_THE_MEAN = {
     "summary": summary("brier_calibration_error"),
     "unreliability": summary("unreliability"),
     "discrimination": summary("discrimination"),
-    "likelihood ratio": test_of(s.significance.logistic_calibration_test),
+    "likelihood ratio": estimate_of(s.significance.logistic_calibration_test),
     "error of a group": group("error", power=1),
     "shrunken difference": group("shrunk"),
     "equal scores": group("equal_scores"),
     "comparison": of_two(s.compare_calibration),
-    "regret": regret("calibration"),
+    "regret": estimate_of(s.decision_regret, "calibration", threshold=0.3),
 }
 
 
@@ -410,7 +372,7 @@ def test_a_debiased_square_is_that_of_pairs_of_different_clusters():
     assert estimate == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["jackknife", "subsampling", "bootstrap"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("metric", ["debiased_l2", "kernel", "upper_bound"])
 def test_parts_of_the_samples_keep_their_clusters(metric, method):
     """The estimates of parts are those of clusters, as that of all samples is."""

@@ -168,20 +168,19 @@ def sketches(y, P, X, weight):
         s.smooth_calibration_error,
         s.ks_calibration_error,
         s.errors.corp_test,
+        s.proper_calibration_error,
+        s.score_decomposition,
+        s.corp_decomposition,
     )
-    errors += s.proper_calibration_error, s.score_decomposition, s.corp_decomposition
-    values = [function(sketch, **event) for function in errors]
-    values += [
+    of_events = (s.calibration_summary, s.significance.cumulative_test)
+    return [
+        *(function(sketch, **event) for function in errors),
         s.compare_windows(sketch, second_sketch),
         s.calibration_by_group(sketch),
+        s.compare_calibration(sketch, second_sketch, confidence_level=0.7),
+        *(function(sketch) for function in of_events if P.shape[1] == 2),
+        s.decision_regret(sketch, threshold=0.4, **event),
     ]
-    values += [s.compare_calibration(sketch, second_sketch, confidence_level=0.7)]
-    if P.shape[1] == 2:
-        values += [
-            s.calibration_summary(sketch),
-            s.significance.cumulative_test(sketch),
-        ]
-    return values, s.decision_regret(sketch, threshold=0.4, **event)
 
 
 def features(y, P, X, weight):
@@ -203,22 +202,31 @@ def features(y, P, X, weight):
 def models(y, P, X, weight):
     """Meta-estimators and scorers of a classifier."""
     model = LogisticRegression().fit(X, y)
-    named = s.get_scorers(s.get_scorer_names()).values()
-    values = [scorer(model, X, y, sample_weight=weight) for scorer in named]
-    values += [DecompositionScorer(cv=3)(model, X, y), DecisionRegretScorer(0.3)(model, X, y)]
     candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator()]
     twice = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
     select = {"recalibrator": "select", "candidates": candidates, "cv": twice}
-    for options in ({"recalibrator": "platt", "cv": 3}, select):
-        fitted = s.RecalibratedClassifierCV(model, ensemble=True, **options).fit(X, y, weight)
-        values.append(fitted.predict_proba(X[:30]))
-    values.append(fitted.selection_)
+    platt, selected_map = (
+        s.RecalibratedClassifierCV(model, ensemble=True, **options).fit(X, y, weight)
+        for options in ({"recalibrator": "platt", "cv": 3}, select)
+    )
     several = s.MultilabelRecalibrator("platt").fit(P[:, :2], np.eye(P.shape[1])[y, :2], weight)
     regressor = s.regression.RecalibratedRegressorCV(cv=3).fit(X[:, :3], X[:, 3])
-    values += [several.predict_proba(P[:30, :2]), regressor.predict(X[:9, :3], return_std=True)]
-    values.append(answers(s.CalibrationErrorEstimator(model, cv=3).fit(X, y, weight), None))
     options = {"n_supersamples": 2, "n_draws": 4, "n_bins": 4}
-    return [*values, s.theory.evaluate_supersample(model, X, y == 0, **options)]
+    return [
+        *(
+            scorer(model, X, y, sample_weight=weight)
+            for scorer in s.get_scorers(s.get_scorer_names()).values()
+        ),
+        DecompositionScorer(cv=3)(model, X, y),
+        DecisionRegretScorer(0.3)(model, X, y),
+        platt.predict_proba(X[:30]),
+        selected_map.predict_proba(X[:30]),
+        selected_map.selection_,
+        several.predict_proba(P[:30, :2]),
+        regressor.predict(X[:9, :3], return_std=True),
+        answers(s.CalibrationErrorEstimator(model, cv=3).fit(X, y, weight), None),
+        s.theory.evaluate_supersample(model, X, y == 0, **options),
+    ]
 
 
 def shifts(y, P, X, weight):
@@ -226,11 +234,12 @@ def shifts(y, P, X, weight):
     target = P ** [1.3, *[1.0] * (P.shape[1] - 1)]
     shift = s.LabelShiftRecalibrator().fit(P, y, weight)
     shift.adapt(target / target.sum(axis=1, keepdims=True))
-    chunks, labels = [(P[::2], y[::2]), (P[1::2], y[1::2])], np.unique(y)
-    in_parts = s.PlattScaling(labels=labels), s.VectorScaling(labels=labels)
+    in_parts = [kind(labels=np.unique(y)) for kind in (s.PlattScaling, s.VectorScaling)]
+    for recalibrator in in_parts:
+        recalibrator.partial_fit(P[::2], y[::2]).partial_fit(P[1::2], y[1::2])
     return [
         answers(shift, P[:20]),
-        [recalibrator.fit_chunks(chunks).predict_proba(P[:9]) for recalibrator in in_parts],
+        [recalibrator.predict_proba(P[:9]) for recalibrator in in_parts],
         [
             from_json(to_json(quick(recalibrator).fit(P, y))).predict_proba(P[:20])
             for recalibrator in EXPORTED
@@ -250,21 +259,18 @@ def blocks(y, P, X, weight):
         theta = theta + 0.1 * np.cos(np.arange(len(theta)))
         values += [link.apply(theta, np.log(P)), link.vjp(theta, np.log(P), target)]
         for parameters in (theta, *np.outer([1, -1, 0], link.start(n_classes))):
-            values += [
-                link.injective(parameters, n_classes),
-                link.preserves_order(parameters, n_classes),
-            ]
-    for kernel in KERNELS:
-        fitted = kernel.for_data(P)
-        values += [fitted.bound(), fitted(P[:20], P[20:50]), fitted.pairs(P[:20], P[20:40])]
+            values.append(link.injective(parameters, n_classes))
+            values.append(link.preserves_order(parameters, n_classes))
+    for kernel in (kernel.for_data(P) for kernel in KERNELS):
+        values += [kernel.bound(), kernel(P[:20], P[20:50]), kernel.pairs(P[:20], P[20:40])]
     for notion in (TopK(min(2, n_classes - 1)), ClassGroups([[0]]), Classwise()):
         values.append(list(notion.problems(P, target)))
     for norm, n_bins in ((1, 5), (2, 9)):
         values += [
             s.optimal_n_bins(len(y), lipschitz=norm),
             s.theory.ece_bias_bound(len(y), n_bins),
+            s.theory.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm),
         ]
-        values += [s.theory.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm)]
     tests = (
         s.kernel_calibration_test(y, P),
         s.errors.corp_test(y, P, notion="top_label", n_resamples=99),
@@ -291,26 +297,21 @@ def few_events(y, P, X, weight):
     p = 0.03 * P[:, -1] / P[:, -1].max()
     event = np.arange(len(y)) % (len(y) // 3) == 5
     proba = np.column_stack([1 - p, p])
-    values = [intervals(metric, event, proba, X, weight)[0] for metric in METRICS]
-    values += [s.calibration_summary(event, p), s.calibration_by_group(event, p, X[:, 1] > 0)]
-    values += [
-        s.kernel_calibration_test(event, proba),
-        s.significance.logistic_calibration_test(event, p),
-    ]
-    values += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
     last, rare = y == y.max(), np.append(np.ones(P.shape[1] - 1), 0.1)
     few_y = np.where(last & (np.cumsum(last) > 3), 0, y)
     few_P = flat(P, 1) * rare / (P @ rare)[:, None]
     distance = partial(s.proper_calibration_error, loss=scores.TotalVariation())
-    values += [
-        intervals(metric, few_y, few_P, X, weight)[0] for metric in ("brier", "log", distance)
-    ]
-    values += [
+    return [
+        *(intervals(metric, event, proba, X, weight)[0] for metric in METRICS),
+        s.calibration_summary(event, p),
+        s.calibration_by_group(event, p, X[:, 1] > 0),
+        s.kernel_calibration_test(event, proba),
+        s.significance.logistic_calibration_test(event, p),
+        s.decision_regret(event, p, threshold=0.02),
+        s.hosmer_lemeshow_test(event, p),
+        *(intervals(metric, few_y, few_P, X, weight)[0] for metric in ("brier", "log", distance)),
         s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
         s.errors.corp_test(event, p),
-    ]
-    return [
-        *values,
         s.recalibration.ModelAverageScaling().fit(proba, event).predict_proba(proba[:9]),
     ]
 
@@ -320,13 +321,16 @@ def large(y, P, X, weight):
     rng = np.random.default_rng(len(y))
     rows = rng.integers(0, len(y), 3000)
     P = softmax(np.log(P[rows]) + 0.3 * rng.normal(size=(3000, P.shape[1])), axis=1)
-    smoothers = s.smoothers.DirichletKernel("scott"), s.smoothers.NearestNeighborsSmoother()
-    smoothers += (s.smoothers.DirichletKernel(),) if P.shape[1] == 2 else ()
+    smoothers = [s.smoothers.DirichletKernel("scott"), s.smoothers.NearestNeighborsSmoother()]
+    smoothers += [s.smoothers.DirichletKernel()] if P.shape[1] == 2 else []
     event = {"notion": "classwise"} if P.shape[1] > 2 else {}
-    errors = [
-        s.proper_calibration_error(y[rows], P, smoother=smoother, **event) for smoother in smoothers
+    return [
+        *(
+            s.proper_calibration_error(y[rows], P, smoother=smoother, **event)
+            for smoother in smoothers
+        ),
+        s.corp_decomposition(y[rows], P, notion="top_label"),
     ]
-    return errors, s.corp_decomposition(y[rows], P, notion="top_label")
 
 
 def regions(y, P, X, weight):
@@ -337,7 +341,7 @@ def regions(y, P, X, weight):
     frame["word"] = frame["word"].astype("category")
     common = {"n_permutations": 20, "n_bins": 4, "random_state": 0, "confidence_level": 0.8}
     estimator = partial(s.GroupingLossEstimator, **common)
-    values = [
+    estimates = [
         estimator(method="risk", partitioner=Ridge()).fit(X, y, y_proba=P),
         estimator(method="risk", partitioner=LogisticRegression()).fit(X, y, y_proba=P),
         estimator(method="partition", swap=True).fit(X, y, y_proba=P, groups=clusters),
@@ -347,37 +351,37 @@ def regions(y, P, X, weight):
         estimator().fit(X, y, y_proba=P, regions=words),
         estimator(n_jobs=2).fit(frame[["number", "count"]], y, y_proba=P),
     ]
-    event = y == y.max()
-    values = [(answers(fitted, None), fitted.regions_) for fitted in values]
     by = pd.DataFrame({"word": words, "number": X[:, 2], "count": np.rint(3 * X[:, 3]).astype(int)})
-    values += [s.calibration_by_group(y, P, by), s.calibration_by_group(event, P[:, -1], by)]
+    maps, table = [], frame[["number", "word"]]
     for monotone in (False, True)[: 1 + (P.shape[1] == 2)]:
-        recalibrator = s.GroupRecalibrator(monotone=monotone, cv=3)
-        values.append(
-            recalibrator.fit(P, y, features=words).predict_proba(P[:20], features=words[:20])
-        )
-        table = frame[["number", "word"]]
+        recalibrator = s.GroupRecalibrator(monotone=monotone, cv=3).fit(P, y, features=words)
+        maps.append(recalibrator.predict_proba(P[:20], features=words[:20]))
         recalibrator.fit(P, y, weight, features=table)
-        values.append(recalibrator.predict_proba(P[:20], features=table[:20]))
-    return values
+        maps.append(recalibrator.predict_proba(P[:20], features=table[:20]))
+    return [
+        *((answers(fitted, None), fitted.regions_) for fitted in estimates),
+        s.calibration_by_group(y, P, by),
+        s.calibration_by_group(y == y.max(), P[:, -1], by),
+        *maps,
+    ]
 
 
 def monitors(y, P, X, weight):
     """Streams with other features and notions, what they restore, and forecasts without labels."""
-    values, last = [], slice(len(y) // 2, None)
-    variants = [{"features": kernels.LaplacianKernel(0.5), "notion": "canonical"}, {"features": 2}]
-    variants += [
+    values, first, last = [], slice(0, len(y) // 2), slice(len(y) // 2, None)
+    for options in (
+        {"features": kernels.LaplacianKernel(0.5), "notion": "canonical"},
+        {"features": 2},
         {"features": lambda score: np.column_stack([score - 0.5, score**2])},
         {"notion": "classwise"},
-    ]
-    for options in variants:
+    ):
         test = s.SequentialCalibrationTest(np.unique(y), alpha=0.2, **options)
-        test.partial_fit(y[: last.start], P[: last.start])
+        test.partial_fit(y[first], P[first])
         if not callable(options.get("features")):
             test = s.SequentialCalibrationTest.from_bytes(test.to_bytes())
         values += [test.partial_fit(y[last], P[last]).path_, test.evidence, test.pvalue_]
     monitor = s.CalibrationMonitor(np.unique(y), window=20, alpha=0.9)
-    monitor.partial_fit(y[: last.start], P[: last.start], weight[: last.start] / 2)
+    monitor.partial_fit(y[first], P[first], weight[first] / 2)
     monitor = s.CalibrationMonitor.from_bytes(monitor.to_bytes())
     monitor.partial_fit(1 - np.minimum(y[last], 1), P[last])
     error = s.calibration_error_interval(y, P, metric="brier", confidence_level=0.99)
@@ -418,48 +422,54 @@ def options_of_maps(y, P, X, weight):
 
 def theory(y, P, X, weight):
     """Bounds, scores and expectations that other entries do not need."""
-    n, values = len(y), []
-    for strategy, term in product(("uniform", "quantile"), ("total", "statistical", "binning")):
-        options = {"strategy": strategy, "lipschitz": 1.5, "term": term}
-        values += [
-            s.theory.ece_bias_bound(n, 7, confidence_level=level, **options)
-            for level in (None, 0.9)
-        ]
-    for bound in ("ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy"):
-        information = {"recalibrated_fresh": "residual_cmi", "recalibrated_reused": "fcmi"}
-        options = {information.get(bound, "ecmi"): 0.3}
-        if bound == "metric_entropy":
-            options = {"radius": 0.01, "log_covering_number": 2.0}
-        values.append(
-            s.theory.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options)
-        )
-    values += [s.optimal_n_bins(n, strategy="quantile", bound="tce"), s.optimal_n_bins(10**6)]
-    target, prior = np.eye(P.shape[1])[y], np.arange(1.0, 1 + P.shape[1])
+    n, target, prior = len(y), np.eye(P.shape[1])[y], np.arange(1.0, 1 + P.shape[1])
+    terms = product(("uniform", "quantile"), ("total", "statistical", "binning"), (None, 0.9))
+    information = {
+        "ece": {"ecmi": 0.3},
+        "tce": {"ecmi": 0.3},
+        "recalibrated_fresh": {"residual_cmi": 0.3},
+        "recalibrated_reused": {"fcmi": 0.3},
+        "metric_entropy": {"radius": 0.01, "log_covering_number": 2.0},
+    }
     costs = np.outer(prior, prior[::-1])
-    for score in (
+    rules = (
         scores.FDivergence(prior / prior.sum(), "total_variation"),
         scores.DecisionCost(costs - np.diag(np.diag(costs))),
-    ):
-        values += [score.loss(target, P), score.entropy(P), score.divergence(target, P)]
-    values += [
-        distance.divergence(target, P) for distance in (scores.Lp(1.5), scores.TotalVariation())
-    ]
+    )
     pairs = P[: n // 2 * 2].reshape(-1, 2, P.shape[1])[:9]
     rule = scores.UScore(lambda p, q, a, b: np.sum((p - a) * (q - b), axis=-1))
-    values += [rule.loss(pairs[::-1], pairs), rule.entropy(pairs), rule.divergence(pairs, pairs)]
     event, size = (y == y.max()).astype(float), min(40, n)
-    bins = 6, np.linspace(0, 1, 8)
-    values += [
-        expected_errors_of_subsamples(P[:, -1], event, weight, edges, size) for edges in bins
-    ]
-    few = slice(0, 40)
     tests = [CalibrationTest(0.0, pvalue, 0.0, "a test") for pvalue in (1 - 1e-6, 0.99, 1e-9)]
-    values += [s.significance.combine_tests([test, test], method="calibrated") for test in tests]
-    apart = np.arange(40) >= 30
-    values += [
-        concordance_interval(apart, score, confidence_level=0.9) for score in (apart, P[few, 1])
+    few, apart = slice(0, 40), np.arange(40) >= 30
+    return [
+        *(
+            s.theory.ece_bias_bound(
+                n, 7, strategy=strategy, lipschitz=1.5, term=term, confidence_level=level
+            )
+            for strategy, term, level in terms
+        ),
+        *(
+            s.theory.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options)
+            for bound, options in information.items()
+        ),
+        s.optimal_n_bins(n, strategy="quantile", bound="tce"),
+        s.optimal_n_bins(10**6),
+        *(
+            (score.loss(target, P), score.entropy(P), score.divergence(target, P))
+            for score in rules
+        ),
+        *(score.divergence(target, P) for score in (scores.Lp(1.5), scores.TotalVariation())),
+        rule.loss(pairs[::-1], pairs),
+        rule.entropy(pairs),
+        rule.divergence(pairs, pairs),
+        *(
+            expected_errors_of_subsamples(P[:, -1], event, weight, edges, size)
+            for edges in (6, np.linspace(0, 1, 8))
+        ),
+        *(s.significance.combine_tests([test, test], method="calibrated") for test in tests),
+        *(concordance_interval(apart, score, confidence_level=0.9) for score in (apart, P[few, 1])),
+        observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9),
     ]
-    return [*values, observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9)]
 
 
 def pairs(y, P, X, weight, n_samples=4000):
@@ -503,14 +513,13 @@ LIMITS = {
     "proper.map_average": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
-    "smoothers.beta_sums": {"_PAIRS": 1000},
-    "smoothers.dirichlet_sums": {"_MANY": 500},
+    "smoothers.kernel_sums": {"_PAIRS": 1000, "_MANY": 500},
     "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
     "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
     "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
-    "recalibration.temperature": {"_LARGE": 1000},
+    "recalibration.scaling": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
     "grouping.differences": {"MOST_SEARCHED": 400},
 }
@@ -546,31 +555,37 @@ def with_low_limits(compute):
 
 def errors_of_many(y, P, weight, clusters):
     weights = {"sample_weight": weight} if P.shape[1] == 3 else {}
-    proper = s.calibration_error_interval
-    values = [proper(y, P, metric=loss, **weights, **clusters) for loss in ("brier", "log")]
-    values += [
-        proper(y, P, metric=loss, notion="classwise", **clusters) for loss in ("brier", "log")
+    by_class = {"notion": "classwise", **clusters}
+    return [
+        *(
+            s.calibration_error_interval(y, P, metric=loss, **options)
+            for options in (weights | clusters, by_class)
+            for loss in ("brier", "log")
+        ),
+        s.calibration_error_interval(y == 1, P[:, 1], metric="brier", **weights),
+        *(s.score_decomposition(y, P, loss=loss) for loss in ("brier", "log")),
     ]
-    values += [proper(y == 1, P[:, 1], metric="brier", **weights)]
-    values += [s.score_decomposition(y, P, loss=loss) for loss in ("brier", "log")]
-    return values
 
 
 def kernels_of_many(y, P, weight, clusters):
-    few_y, few_P, records = y[:900], P[:900], [s.kernel_calibration_error(y, P)]
+    few_y, few_P = y[:900], P[:900]
     some = {name: values[:900] for name, values in clusters.items()}
-    records.append(s.kernel_calibration_test(few_y, few_P, **some))
-    for statistic in ("biased", "auto"):
-        options = {"metric": s.kernel_calibration_error, "statistic": statistic, **some}
-        records.append(s.calibration_error_interval(few_y, few_P, **options))
-    places = {"metric": "embedding", "locations": P[:5]}
-    records.append(s.calibration_error_interval(y, P, **places, **clusters))
-    for matrix in (np.eye(P.shape[1]), np.diag(np.arange(1.0, 1 + P.shape[1]))):
-        kernel = kernels.MatrixKernel(kernels.GaussianKernel(0.5), matrix)
-        records += [s.kernel_calibration_error(y[:200], P[:200], kernel=kernel), kernel.bound()]
-    short = s.kernel_calibration_test(y[:203], P[:203], statistic="block", block_size=4)
-    bounds = s.significance.distribution_free_bound(y[:99], P[:99], statistic="linear")
-    return [*records, short, bounds, kernels.median_distance(P, max_samples=99)]
+    errors = partial(s.calibration_error_interval, metric=s.kernel_calibration_error)
+    weights = np.eye(P.shape[1]), np.diag(np.arange(1.0, 1 + P.shape[1]))
+    matrices = [kernels.MatrixKernel(kernels.GaussianKernel(0.5), matrix) for matrix in weights]
+    return [
+        s.kernel_calibration_error(y, P),
+        s.kernel_calibration_test(few_y, few_P, **some),
+        *(errors(few_y, few_P, statistic=statistic, **some) for statistic in ("biased", "auto")),
+        s.calibration_error_interval(y, P, metric="embedding", locations=P[:5], **clusters),
+        *(
+            (s.kernel_calibration_error(y[:200], P[:200], kernel=kernel), kernel.bound())
+            for kernel in matrices
+        ),
+        s.kernel_calibration_test(y[:203], P[:203], statistic="block", block_size=4),
+        s.significance.distribution_free_bound(y[:99], P[:99], statistic="linear"),
+        kernels.median_distance(P, max_samples=99),
+    ]
 
 
 def smoothers_of_many(y, P, weight, clusters):
@@ -584,61 +599,67 @@ def smoothers_of_many(y, P, weight, clusters):
 
 
 def hypotheses_of_many(y, P, weight, clusters):
-    event, p = y == 1, P[:, 1]
-    records = [
-        s.errors.corp_test(event, p, n_resamples=19),
-        s.hosmer_lemeshow_test(event, p, n_resamples=19),
+    event, p, few = y == 1, P[:, 1], {"n_resamples": 19}
+    cumulative, logistic = s.significance.cumulative_test, s.significance.logistic_calibration_test
+    return [
+        s.errors.corp_test(event, p, **few),
+        s.hosmer_lemeshow_test(event, p, **few),
+        *(cumulative(event, p, statistic=statistic, **clusters) for statistic in ("ks", "kuiper")),
+        s.errors.corp_bands(event, p, confidence_level=0.8, **few),
+        *(
+            (
+                logistic(event, p, hypothesis=hypothesis, **clusters),
+                logistic(event[:300], p[:300], hypothesis=hypothesis, **few),
+            )
+            for hypothesis in ("joint", "slope", "intercept")
+        ),
+        *(
+            s.calibration_error_interval(event, p, metric="ici", quantile=quantile, **clusters)
+            for quantile in (None, 0.9)
+        ),
     ]
-    records += [
-        s.significance.cumulative_test(event, p, statistic=statistic, **clusters)
-        for statistic in ("ks", "kuiper")
-    ]
-    records.append(s.errors.corp_bands(event, p, n_resamples=19, confidence_level=0.8))
-    for hypothesis in ("joint", "slope", "intercept"):
-        records.append(
-            s.significance.logistic_calibration_test(event, p, hypothesis=hypothesis, **clusters)
-        )
-        options = {"n_resamples": 19, "hypothesis": hypothesis}
-        records.append(s.significance.logistic_calibration_test(event[:300], p[:300], **options))
-    for quantile in (None, 0.9):
-        options = {"metric": "ici", "quantile": quantile, **clusters}
-        records.append(s.calibration_error_interval(event, p, **options))
-    return records
 
 
 def maps_of_many(y, P, weight, clusters):
-    logits, folds = np.log(P + 1e-9), StratifiedKFold(5)
+    logits, labels = np.log(P + 1e-9), np.unique(y)
     maps = [
         s.recalibration.ModelAverageScaling(),
         s.VectorScaling(),
         s.recalibration.MatrixScaling(shrinkage=9.0),
     ]
-    options = {"recalibrator": "select", "candidates": maps, "cv": folds}
+    options = {"recalibrator": "select", "candidates": maps, "cv": StratifiedKFold(5)}
     chosen = s.RecalibratedClassifierCV(LogisticRegression(), **options).fit(logits, y)
-    values = [chosen.predict_proba(logits[:20]), numbers(chosen.selection_)]
-    sketch = s.ForecastSketch(np.unique(y), notion="auto" if P.shape[1] == 2 else "classwise")
+    sketch = s.ForecastSketch(labels, notion="auto" if P.shape[1] == 2 else "classwise")
     sketch.fit(y, P)
-    values += [
-        recalibrator.fit_sketch(sketch).predict_proba(P[:20]) for recalibrator in OF_SKETCHES
-    ]
-    for kind in (
-        s.TemperatureScaling,
-        s.recalibration.BiasCorrectedTemperatureScaling,
-        s.PlattScaling,
-    ):
-        started = kind().partial_fit(P[:900], y[:900], np.unique(y))
-        values.append(started.partial_fit(P[900:], y[900:]).predict_proba(P[:20]))
-    values.append(s.TemperatureScaling().fit(P, y, weight).temperature_)
+    in_parts = (
+        s.TemperatureScaling(),
+        s.recalibration.BiasCorrectedTemperatureScaling(),
+        s.PlattScaling(),
+    )
     rng = np.random.default_rng(0)
     features = pd.DataFrame(rng.normal(size=(len(y), 3)), columns=["a", "b", "c"])
     features["d"] = rng.choice(list("uvwxy"), len(y), p=[0.1, 0.3, 0.1, 0.2, 0.3])
     group = (features["a"] > 0.7) & (features["d"].isin(["v", "u"]))
     second_group = (features["b"] < -0.9).to_numpy() | (features["d"] == "x").to_numpy()
-    y = np.where(group & (np.arange(len(y)) % 2 == 0), y.max(), np.where(second_group, y.min(), y))
-    values += [differences_at_equal_scores(y, P, features, confidence_level=0.9)]
-    grouped_map = s.GroupRecalibrator().fit(P[:900], y[:900], features=features[["d"]][:900])
-    values.append(grouped_map.predict_proba(P[:40], features=features[["d"]][:40]))
-    return [*values, s.StackedRecalibrator().fit(P[:400], y[:400]).predict_proba(P[:20])]
+    grouped_y = np.where(second_group, y.min(), y)
+    grouped_y = np.where(group & (np.arange(len(y)) % 2 == 0), y.max(), grouped_y)
+    letters = features[["d"]]
+    by_letter = s.GroupRecalibrator().fit(P[:900], grouped_y[:900], features=letters[:900])
+    return [
+        chosen.predict_proba(logits[:20]),
+        numbers(chosen.selection_),
+        *(recalibrator.fit_sketch(sketch).predict_proba(P[:20]) for recalibrator in OF_SKETCHES),
+        *(
+            recalibrator.partial_fit(P[:900], y[:900], labels)
+            .partial_fit(P[900:], y[900:])
+            .predict_proba(P[:20])
+            for recalibrator in in_parts
+        ),
+        s.TemperatureScaling().fit(P, y, weight).temperature_,
+        differences_at_equal_scores(grouped_y, P, features, confidence_level=0.9),
+        by_letter.predict_proba(P[:40], features=letters[:40]),
+        s.StackedRecalibrator().fit(P[:400], grouped_y[:400]).predict_proba(P[:20]),
+    ]
 
 
 #: Values of parameters beside those that an annotation lists.

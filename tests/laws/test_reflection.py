@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import skcalib as s
 from skcalib import smoothers
-from skcalib.report.subgroups import ranges_of_scores
+from skcalib.report.findings import ranges_of_scores
 from skcalib.risk_models.decisions import net_benefit
 
 #: What has a direction by its definition.
@@ -37,6 +37,12 @@ SIGNED = {
 }
 #: The same name means a signed number here, and an error elsewhere.
 RENAMED = {"calibration_by_group": ("difference", "group_difference")}
+#: What does not depend on the event, of records whose other numbers do.
+UNDIRECTED_PARTS = {
+    "corp_decomposition": ("miscalibration", "discrimination", "uncertainty"),
+    "calibration_curve_equality_test": ("statistic", "estimate"),
+    "corp_test": ("statistic",),
+}
 COMPLEMENTS = {"mean_predicted", "observed", "mean_score", "mean_label"}
 
 
@@ -88,13 +94,10 @@ def need_mirror(value, mirrored_value, name="", path="", renamed=("", "")):
         for i, pair in enumerate(zip(value, mirrored_value, strict=True)):
             need_mirror(*pair, name, f"{path}[{i}]", renamed)
     elif isinstance(value, (int, float, np.ndarray)) and np.asarray(value).dtype.kind in "iuf":
-        mirrored_value = (
-            -mirrored_value
-            if name in SIGNED
-            else 1 - mirrored_value
-            if name in COMPLEMENTS
-            else mirrored_value
-        )
+        if name in SIGNED:
+            mirrored_value = -mirrored_value
+        elif name in COMPLEMENTS:
+            mirrored_value = 1 - mirrored_value
         close = {"rtol": 1e-8, "atol": 1e-10, "equal_nan": True, "err_msg": path or name}
         np.testing.assert_allclose(value, mirrored_value, **close)
 
@@ -149,13 +152,9 @@ def test_functions(recipe, kind):
         return
     if name == "reliability_bins":
         results[1:] = [[mirrored_bins(bins) for bins in result] for result in results[1:]]
-    if name == "corp_decomposition":
-        parts = "miscalibration", "discrimination", "uncertainty"
-        results = [[getattr(result, part) for part in parts] for result in results]
-    if name == "calibration_curve_equality_test":
-        results = [(result.statistic, abs(result.estimate)) for result in results]
-    if name == "corp_test":
-        results = [result.statistic for result in results]
+    if name in UNDIRECTED_PARTS:
+        parts = UNDIRECTED_PARTS[name]
+        results = [[abs(getattr(result, part)) for part in parts] for result in results]
     for result in results[1:]:
         need_mirror(results[0], result, renamed=RENAMED.get(name, ("", "")))
 
@@ -206,10 +205,10 @@ def test_costs_and_thresholds(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_streams(kind):
     y, k, m = forecasts(kind)
-    monitors = []
-    for labels, p in ((y, k / m), (1 - y, (m - k) / m)):
-        monitor = s.CalibrationMonitor([0, 1], window=40, alpha=0.05).partial_fit(labels, p)
-        monitors.append(monitor)
+    monitors = [
+        s.CalibrationMonitor([0, 1], window=40, alpha=0.05).partial_fit(labels, p)
+        for labels, p in ((y, k / m), (1 - y, (m - k) / m))
+    ]
     np.testing.assert_allclose(monitors[0].path_, monitors[1].path_, rtol=1e-9, atol=1e-12)
     windows = [[(w.mean_predicted, w.observed) for w in stream.windows_] for stream in monitors]
     np.testing.assert_allclose(windows[0], 1 - np.array(windows[1]), rtol=1e-9)
@@ -264,12 +263,10 @@ def test_diagrams(strategy, kind):
 def test_ranges_of_the_report(kind):
     _, k, m = forecasts(kind, n_samples=900)
     weight = np.ones(900)
-    parts, mirrored = (ranges_of_scores(p, weight) for p in (k / m, (m - k) / m))
-    ranges = [
-        sorted(map(frozenset, (part for part, *_ in ranges_of_one)))
-        for ranges_of_one in (parts, mirrored)
-    ]
-    assert len(ranges[0]) > 2 and set(ranges[0]) == set(ranges[1])
+    ranges, mirrored = (
+        {frozenset(part) for part, *_ in ranges_of_scores(p, weight)} for p in (k / m, (m - k) / m)
+    )
+    assert len(ranges) > 2 and ranges == mirrored
 
 
 @pytest.mark.parametrize("kind", ["tenths", "votes", "mixed"])

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from skcalib import CalibrationMonitor, SequentialCalibrationTest
 from skcalib.data.notions import TopK
 from skcalib.kernels import Kernel, LaplacianKernel, MatrixKernel
-from skcalib.monitoring.streams import KernelAlternatives, ScoreAlternatives
+from skcalib.monitoring.sequential import KernelAlternatives, ScoreAlternatives
 from skcalib.significance import combine_tests
 
 NOTIONS = ("top_label", "classwise", "canonical")

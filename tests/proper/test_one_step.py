@@ -190,7 +190,7 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
         seen.append(check(*arguments, **options))
         return seen[-1]
 
-    monkeypatch.setattr("skcalib.data.samples.check_problem", spy)
+    monkeypatch.setattr("skcalib.data.problem.check_problem", spy)
     own_score, own_notion = (type("Own", (base,), {})() for base in (Brier, Canonical))
     copied = {"loss": own_score}, {"smoother": "kernel"}, {"method": "risk"}, {"notion": own_notion}
     for options in ({}, {"loss": "log"}, *copied):

@@ -9,9 +9,9 @@ import pytest
 from scipy.special import logit
 
 import skcalib as s
-from skcalib.data.column_names import is_numbering, match_names, plain_event, read_name
+from skcalib.data.class_columns import is_numbering, match_names, plain_event, read_name
 from skcalib.data.problem import check_problem
-from skcalib.sketches.frames import summarize
+from skcalib.sketches.sketch import summarize
 
 WORDS = ["churn", "stay"]
 BITS = [0, 1]

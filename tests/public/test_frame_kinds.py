@@ -105,7 +105,6 @@ def refused(call, fetch):
 
 FITTED = skcalib.TemperatureScaling().fit(P, Y)
 GROUPED = skcalib.GroupRecalibrator().fit(P, Y, features=X)
-CHUNKED = skcalib.TemperatureScaling(labels=[0, 1, 2])
 
 
 def _by(function, **options):
@@ -140,10 +139,14 @@ def of_probabilities(make):
     return skcalib.GroupingLossEstimator().fit(X, Y, y_proba=make(P)).grouping_loss_
 
 
+def in_parts(proba):
+    return skcalib.TemperatureScaling(labels=[0, 1, 2]).partial_fit(proba, Y)
+
+
 #: What takes a frame in place of a matrix; each makes one of its arguments.
 MATRICES = {
     "fit": lambda make: skcalib.TemperatureScaling().fit(make(P), Y).predict_proba(make(P)),
-    "chunks": lambda make: CHUNKED.fit_chunks([(make(P), Y)]).predict_proba(make(P)),
+    "chunks": lambda make: in_parts(make(P)).predict_proba(make(P)),
     "groups of a recalibrator": of_groups,
     "groups of new samples": lambda make: GROUPED.predict_proba(P, features=make(X)),
     "several labels": of_labels,

@@ -119,9 +119,9 @@ def sketch_of_frame(library, y, proba):
 
 
 def chunked(y, proba):
-    half = len(y) // 2
-    chunks = [(proba[:half], y[:half]), (proba[half:], y[half:])]
-    fitted = skcalib.TemperatureScaling(labels=[0, 1, 2]).fit_chunks(chunks)
+    half, fitted = len(y) // 2, skcalib.TemperatureScaling(labels=[0, 1, 2])
+    for rows in (slice(half), slice(half, None)):
+        fitted.partial_fit(proba[rows], y[rows])
     return fitted.predict_proba(proba)
 
 

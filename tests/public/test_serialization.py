@@ -169,7 +169,7 @@ def test_skops_asks_before_it_loads_our_types():
     skops = pytest.importorskip("skops.io")
     _, y, P = draw()
     content = skops.dumps(s.TemperatureScaling().fit(P, y))
-    names = ["skcalib.recalibration.temperature.TemperatureScaling"]
+    names = ["skcalib.recalibration.scaling.TemperatureScaling"]
     assert skops.get_untrusted_types(data=content) == names
     with pytest.raises(Exception, match="Untrusted types found"):
         skops.loads(content)

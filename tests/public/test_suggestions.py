@@ -9,9 +9,9 @@ from public_estimators import RECALIBRATORS
 from public_functions import DISPLAYS, FORECASTS, package_names, public_name
 
 import skcalib
-from skcalib._util.suggestions import OTHER_NAMES, suggestion
+from skcalib._util.messages import OTHER_NAMES, suggestion
 from skcalib.kernels import KERNELS
-from skcalib.recalibration.stacked import RECALIBRATORS as NAMED_RECALIBRATORS
+from skcalib.recalibration.held_out import RECALIBRATORS as NAMED_RECALIBRATORS
 
 Y, P = np.array([0, 1, 1, 0] * 10), np.random.default_rng(0).uniform(0.1, 0.9, 40)
 

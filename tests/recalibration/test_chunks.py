@@ -1,16 +1,14 @@
-"""Fits from parts and chunks are those in memory, or those of a random part of the samples."""
+"""Fits from parts are those in memory, or those of a random part of the samples."""
 
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import Alive, cut, lazy
+from conftest import cut, lazy
 from grids import covering
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import ConvergenceWarning
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
@@ -67,8 +65,6 @@ def test_the_same_as_in_memory(name, n_classes, weighted):
     weight = np.random.default_rng(0).integers(0, 4, 900) * 2e307 if weighted else None
     arrays = (values, y) if weight is None else (values, y, weight)
     expected.fit(values, y, sample_weight=weight)
-    assert_same(clone(scaling).fit_chunks(cut(250, *arrays)), expected, values)
-    assert_same(clone(scaling).fit_chunks(lazy(*arrays, rows=130)), expected, values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the first calls have few samples
         in_parts(scaling, cut(400, *arrays))
@@ -85,7 +81,7 @@ def test_a_random_part_of_many_samples(monkeypatch):
     for size in (300, 7000, 20_000):
         scaling = in_parts(s.TemperatureScaling(labels=[0, 1]), cut(size, proba, y, weight))
         assert scaling.n_samples_seen_ == 20_000
-        weights.append(scaling._subsample.weight)
+        weights.append(scaling._subsample["weight"])
     np.testing.assert_array_equal(weights[0], weights[2])
     np.testing.assert_array_equal(weights[1], weights[2])
     counts = np.histogram(weights[0], 10, (0, 20_000))[0]
@@ -93,9 +89,6 @@ def test_a_random_part_of_many_samples(monkeypatch):
     part = weights[0].astype(int) - 1
     expected = s.TemperatureScaling(labels=[0, 1]).fit(proba[part], y[part], weight[part])
     assert scaling.temperature_ == expected.temperature_
-    chunked = s.TemperatureScaling(labels=[0, 1]).fit_chunks(cut(700, proba, y))
-    again = s.TemperatureScaling(labels=[0, 1]).fit_chunks(cut(700, proba, y))
-    assert chunked.temperature_ == again.temperature_ != expected.temperature_
 
 
 def test_classes_of_the_first_call():
@@ -146,7 +139,7 @@ def test_a_single_column_and_names_of_labels_and_columns():
     proba, y = samples(500, 2)
     y = np.array(["no", "yes"])[y]
     for kind in (s.TemperatureScaling, s.recalibration.BiasCorrectedTemperatureScaling):
-        of_chunks = kind(labels=["no", "yes"]).fit_chunks(cut(60, proba[:, 1], y))
+        of_chunks = in_parts(kind(labels=["no", "yes"]), cut(250, proba[:, 1], y))
         expected = kind().fit(proba[:, 1], y)
         assert of_chunks.predict_proba([0.3]) == pytest.approx(
             expected.predict_proba([0.3]), abs=1e-10
@@ -154,91 +147,32 @@ def test_a_single_column_and_names_of_labels_and_columns():
     proba, y = samples(200, 3, shift=0.2)
     names = ["a", "b", "c"]
     frame, y = pd.DataFrame(proba, columns=names), np.array(names)[y]
-    scaling = s.TemperatureScaling(labels=names).fit_chunks(cut(90, frame, y))
+    scaling = in_parts(s.TemperatureScaling(labels=names), cut(90, frame, y))
     assert scaling.feature_names_in_.tolist() == names
     single, two = pd.Series(proba[:, 0], name="p_a"), s.TemperatureScaling(labels=names[:2])
-    refused([(single, np.where(y == "a", "a", "b"))], "Chunk 0: The column of X is named", two)
+    with pytest.raises(ValueError, match="The column of X is named"):
+        two.partial_fit(single, np.where(y == "a", "a", "b"))
 
 
-def test_chunks_without_weight_or_samples_are_skipped():
-    proba, y = samples(300, 3)
-    scaling, expected = pair("vector", 3)
-    nothing = np.full((50, 3), 1 / 3), y[:50], np.zeros(50)
-    chunks = [*cut(100, proba, y, np.ones(300)), nothing]
-    chunks.insert(1, (proba[:0], y[:0]))
-    assert_same(scaling.fit_chunks(chunks), expected.fit(proba, y), proba)
+P, Y = samples(100, 3)
 
 
-def test_one_chunk_in_memory():
-    proba, y = samples(2000, 3)
-    alive = Alive()
-    chunks = cut(100, proba, y)
-    read_again = {"__iter__": lambda self: ((alive.block(p), labels) for p, labels in chunks)}
-    source = type("Lazy", (), read_again)()
-    s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(source)
-    assert alive.most == 1
-    with joblib.parallel_config("threading", n_jobs=2):
-        s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(source)
-    assert alive.most <= 6
-
-
-def refused(chunks, match, scaling=None):
-    scaling = s.TemperatureScaling(labels=[0, 1, 2]) if scaling is None else scaling
+@pytest.mark.parametrize(
+    ("samples", "match"),
+    [
+        ((P * 2, Y), "outside"),
+        ((P, Y[:50]), "must have the same number of samples"),
+        ((P, Y + 1), "y_true contains 3"),
+        ((P, Y, [0, 1, 2], -np.ones(100)), "sample_weight must be finite"),
+        ((P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), Y), "labels lists 3 classes"),
+    ],
+)
+def test_samples_that_are_refused_leave_the_map_as_it_was(samples, match):
+    scaling = s.TemperatureScaling(labels=[0, 1, 2]).partial_fit(P, Y)
+    before = vars(scaling).copy()
     with pytest.raises(ValueError, match=match):
-        scaling.fit_chunks(chunks)
-    with pytest.raises(NotFittedError):
-        check_is_fitted(scaling)
-
-
-def test_what_is_refused():
-    """Sources that are no chunks, and invalid samples with the number of their chunk."""
-    proba, y = samples(100, 3)
-    chunks, spent = cut(25, proba, y), iter([(proba[:0], y[:0]), *cut(25, proba, y)])
-    once = type("Once", (), {"__iter__": lambda self: spent})()
-    pairs = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True)
-    for source, words in (
-        ((chunk for chunk in chunks), "iterator .generator., which can be read only once"),
-        (iter(chunks), "read only once"),
-        (once, "gave no chunk when it was read again"),
-        ((proba, y), "a single chunk is"),
-        (3, "must be an iterable of tuples"),
-        ([], "chunks has no sample of positive weight"),
-        ([(proba, y, None, None)], "but is a tuple of 4"),
-        ([(proba, y), proba], "Chunk 1 must be a tuple"),
-        ([(proba, y), (proba * 2, y)], "Chunk 1: "),
-        ([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples"),
-        ([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3"),
-        ([(proba, y), (proba, y, -np.ones(100))], "Chunk 1: sample_weight must be finite"),
-        ([(proba[:3], y[:3]), (pairs[4:], y[4:])], "Chunk 1: labels lists 3 classes"),
-        ([(proba, y, np.zeros(100))], "no sample of positive weight"),
-    ):
-        refused(source, words)
-    refused(chunks, "labels must list the classes", s.TemperatureScaling())
-    refused(chunks, "shrinkage must be", s.VectorScaling(labels=[0, 1, 2], shrinkage=-1))
-
-
-def test_a_dask_array_is_never_in_memory_as_a_whole():
-    """Blocks exist only while they are read: a few for each thread of Dask."""
-    proba, y = samples(4000, 3)
-    alive = Alive()
-    arrays = lazy(proba, y, rows=100)
-    arrays = arrays[0].map_blocks(alive.block, meta=np.empty((0, 0))), arrays[1]
-    with pytest.importorskip("dask").config.set(scheduler="threads", num_workers=2):
-        scaling = s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(arrays)
-    assert scaling.n_features_in_ == 3
-    assert 1 <= alive.most <= 8 < 40
-
-
-def test_dask_arrays_that_are_refused():
-    proba, y = samples(100, 3)
-    p, labels = lazy(proba, y, rows=20)
-    refused((p, y), "with Dask arrays only")
-    refused((p, labels[:90]), "y_proba has 100, y has 90")
-    refused(p, "a single Dask collection")
-    unknown = p[p[:, 0] > 0.2], labels
-    refused(unknown, "Chunk [0-4]: .* must have the same number of samples")
-    refused((unknown[0], labels.rechunk(50)), r"\.compute_chunk_sizes")
-    refused((p, labels + 1), "Chunk [0-4]: y_true contains 3")
+        scaling.partial_fit(*samples)
+    assert vars(scaling) == before
 
 
 def test_dask_arrays_are_not_computed_by_other_functions():

@@ -307,7 +307,7 @@ REFUSED = [
         s.TemperatureScaling(),
         sketch_of(*THREE),
         "^TemperatureScaling needs all probabilities of a sample, .* two classes only, got 3: use "
-        "TemperatureScaling.fit_chunks, or PlattScaling with",
+        "TemperatureScaling.partial_fit, or PlattScaling with",
     ),
     (BIASED, TOP_OF_THREE, "^BiasCorrectedTemperatureScaling needs all probabilities of a sample"),
     (s.BetaCalibration(input="logits"), TWO, "but BetaCalibration has input='log"),

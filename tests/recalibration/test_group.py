@@ -14,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration.corrected_model import GroupEffects, pairs_of_columns
-from skcalib.recalibration.group import FeatureReader
+from skcalib.recalibration.group import FeatureReader, GroupEffects, pairs_of_columns
 
 
 def grouped(n_samples=3000, *, effects=(-0.9, 0.0, 0.9), seed=0):

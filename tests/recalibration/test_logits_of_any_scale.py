@@ -151,7 +151,7 @@ def test_parts_and_a_single_column():
     logits, y = samples(2)
     margin = 1e6 * np.diff(logits)
     whole = s.PlattScaling(input="logits").fit(margin, y)
-    once = s.PlattScaling(input="logits", labels=[0, 1]).fit_chunks([(margin, y)])
+    once = s.PlattScaling(input="logits", labels=[0, 1]).partial_fit(margin, y)
     assert once.logit_unit_ == whole.logit_unit_
     np.testing.assert_allclose(once.predict_proba(margin), whole.predict_proba(margin))
     truth = -np.mean(np.log(np.where(y == 1, *expit([2, -2] * np.diff(logits)).T)))

@@ -20,11 +20,10 @@ import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap, fit_bias_corrected
 from skcalib.links.logits import log_forecast
+from skcalib.links.maps import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.links.newton import minimise_convex
-from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
-from skcalib.recalibration.scaling import STRENGTHS
-from skcalib.recalibration.temperature import lowest_inverse_temperature
+from skcalib.recalibration.scaling import STRENGTHS, lowest_inverse_temperature
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
@@ -788,18 +787,24 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
     y = labels_from(proba, rng)
     weight, before = rng.uniform(0.2, 2, 600), proba.copy()
     stored = s.TemperatureScaling().fit(proba, y, sample_weight=weight)
-    monkeypatch.setattr("skcalib.recalibration.temperature._LARGE", 10)
+    monkeypatch.setattr("skcalib.recalibration.scaling._LARGE", 10)
     fitted = s.TemperatureScaling().fit(proba, y, sample_weight=weight)
     for name in ("temperature_", "loss_before_", "loss_after_", "detection_limit_"):
         assert getattr(fitted, name) == pytest.approx(getattr(stored, name), rel=1e-13, abs=0)
     np.testing.assert_array_equal(proba, before)
 
 
-@pytest.mark.parametrize("kind", [s.VectorScaling, s.recalibration.BiasCorrectedTemperatureScaling])
-def test_slow_fits_are_announced(kind, multiclass, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [
+        (s.VectorScaling, "_SLOW_SLOPES"),
+        (s.recalibration.BiasCorrectedTemperatureScaling, "_SLOW_BIASES"),
+    ],
+)
+def test_slow_fits_are_announced(kind, limit, multiclass, monkeypatch):
     y, proba = multiclass
     expected = kind().fit(proba, y).predict_proba(proba)
-    monkeypatch.setattr(f"{kind.__module__}._SLOW", 100)
+    monkeypatch.setattr(f"{kind.__module__}.{limit}", 100)
     message = f"{kind.__name__} on 150 samples of 3 classes takes about ten seconds"
     with pytest.warns(UserWarning, match=message) as caught:
         fitted = kind().fit(proba, y)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from skcalib import IsotonicRecalibrator, SplineScaling, VennAbersRecalibrator
-from skcalib.recalibration.fitting import fit_without_each
+from skcalib.recalibration.base import fit_without_each
 
 SCORE = np.array([0.1, 0.1, 0.2, 0.3, 0.3, 0.3, 0.4, 0.6, 0.6, 0.7, 0.8, 0.9, 0.9])
 LABEL = np.array([0, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 0])

@@ -11,8 +11,7 @@ from sklearn.model_selection import GroupKFold
 
 import skcalib as s
 from skcalib.data.problem import Problem
-from skcalib.recalibration.held_out import one_standard_error
-from skcalib.recalibration.stacked import HeldOutMixture, short_name
+from skcalib.recalibration.held_out import HeldOutMixture, one_standard_error, short_name
 from skcalib.scores import Brier, LogLoss
 
 FEW = {"candidates": [s.PlattScaling(), s.IsotonicRecalibrator()]}  # quicker than all maps

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import skcalib
-from skcalib.report.subgroups import sentence_on_groups
+from skcalib.report.wording import sentence_on_groups
 
 
 @pytest.mark.parametrize(("differ", "words"), [(True, "No other group"), (False, "No group")])

@@ -23,11 +23,16 @@ from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.recalibration.held_out import default_candidates, one_standard_error
 from skcalib.report import advice as maps
 from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
-from skcalib.report.analysis import find_errors, find_test, interval_around
-from skcalib.report.direction import logistic_recalibration
-from skcalib.report.findings import TEST_LEVEL, noted
+from skcalib.report.diagnosis import logistic_recalibration
+from skcalib.report.findings import (
+    TEST_LEVEL,
+    find_errors,
+    find_places,
+    find_test,
+    interval_around,
+    noted,
+)
 from skcalib.report.report import kind_of
-from skcalib.report.subgroups import find_places, worst_places
 from skcalib.stats.means import MeanInterval
 
 NAMES = {"skcalib": s, **{name: getattr(s, name) for name in s.__all__}}
@@ -323,7 +328,7 @@ def test_a_curve_that_no_slope_can_follow_is_found():
     truth = np.select([p == 0.2, p == 0.4, p == 0.6], [0.2, 0.28, 0.72], 0.8)
     shown = s.CalibrationReport.from_predictions((rng.random(4000) < truth).astype(int), p)
     assert shown.miscalibrated
-    wrong = worst_places(shown.findings.places, "scores", 3)
+    wrong = shown.findings.worst_places("scores", 3)
     assert sorted(place.label for place in wrong) == ["40.0 %", "60.0 %"]
 
 
@@ -333,7 +338,8 @@ def test_places_of_calibrated_forecasts_are_rarely_accused():
     for seed in range(200):
         samples = make_tempered_simplex(300, 3, score_temperature=1.0, random_state=seed)
         places = find_places(check_problem(samples.y, samples.y_proba), 0.95)
-        alarms += [bool(worst_places(places, kind, 9)) for kind in ("scores", "class")]
+        off = {place.kind for place in places if place.detected}
+        alarms += [kind in off for kind in ("scores", "class")]
     assert alarms.max() / 200 <= 0.05 + 3 * 0.0154
 
 

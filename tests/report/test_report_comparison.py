@@ -24,7 +24,7 @@ from skcalib import (
 )
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.report.comparison import DecisionRule, find_differences
+from skcalib.report.report import DecisionRule, find_differences
 from skcalib.report.wording import OF_DECISIONS, QUANTITIES, ranks
 from skcalib.risk_models.decisions import net_benefit
 from skcalib.scores import Brier, DecisionCost, Elementary

@@ -6,8 +6,8 @@ from conftest import report_of
 from doc_studies import load
 
 from skcalib import CalibrationReport, ForecastSketch
-from skcalib._util import shared_fits as fits
-from skcalib._util.shared_fits import add_fit, fit_once, shared_fits
+from skcalib._util import parallel as fits
+from skcalib._util.parallel import add_fit, fit_once, shared_fits
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.links.averaging import ModelAverage
 

@@ -18,10 +18,9 @@ from skcalib.data.features import encode_features
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores
-from skcalib.report import subgroups as groups
+from skcalib.report import findings as groups
 from skcalib.report.advice import advice_on_decisions, find_decision
-from skcalib.report.findings import Findings, GroupingFinding
-from skcalib.report.subgroups import find_grouping
+from skcalib.report.findings import Findings, GroupingFinding, find_grouping
 from skcalib.stats.means import MeanInterval
 
 report = CalibrationReport.from_predictions

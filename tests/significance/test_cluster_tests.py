@@ -12,7 +12,7 @@ import skcalib as s
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import ClusterKernel, ResidualKernel, resolve_kernel
-from skcalib.significance.logistic import JointRatio
+from skcalib.significance.binary import JointRatio
 
 BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
 LOGISTIC = [

@@ -109,15 +109,6 @@ def test_large_clusters_take_part_of_their_samples(few_are_many):
     assert test != skcalib.kernel_calibration_test(y, proba, groups=groups, statistic="unbiased")
 
 
-@pytest.mark.parametrize("copies", [2, 7, 100])
-def test_copies_of_weights_are_repeated_weights(copies):
-    weights = np.random.default_rng(0).normal(size=30)
-    for x in (-30.0, -5.0, 0.0, 3.0, 50.0, 300.0):
-        tail = chi_square_mixture_sf(x, weights, copies=copies)
-        repeated = chi_square_mixture_sf(x, np.repeat(weights, copies))
-        assert tail == pytest.approx(repeated, rel=1e-9, abs=0)
-
-
 # --- the mixture of chi-square variables ----------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skcalib import calibration_intercept_slope
-from skcalib.significance import logistic, logistic_calibration_test
+from skcalib.significance import binary, logistic_calibration_test
 
 HYPOTHESES = ("joint", "intercept", "slope")
 
@@ -70,7 +70,7 @@ def test_level(weighted):
     for _ in range(20):
         p = rng.beta(0.7, 0.7, 100)
         weight = 0.05 / (0.02 + p * (1 - p)) if weighted else np.ones(100)
-        for law in (logistic.JointRatio, logistic.InterceptRatio):
+        for law in (binary.JointRatio, binary.InterceptRatio):
             test = law(problem_of(np.zeros(100, dtype=int), p, weight))
             y = (rng.random((100, 100)) < p).astype(float)
             pvalues.append([(test.pvalue(s), chi2.sf(s, len(test.law))) for s in test.statistic(y)])
@@ -123,10 +123,10 @@ def test_law_of_weighted_squares():
     for law in ([1.0, 1.0], [0.3, 2.0], [1e-4, 1.0]):
         for x in (0.1, 1.0, 4.0):
             share = np.mean(squares @ law > x)
-            assert logistic.weighted_squares_sf(x, np.array(law)) == pytest.approx(share, abs=0.005)
-    assert [logistic.weighted_squares_sf(x, np.array([])) for x in (0.0, 1.0)] == [1, 0]
-    assert logistic.weighted_squares_sf(50, np.ones(2)) * np.exp(25) == pytest.approx(1, rel=1e-12)
-    assert logistic.weighted_squares_sf(3.0, np.array([2.0])) == pytest.approx(chi2.sf(1.5, 1))
+            assert binary.weighted_squares_sf(x, np.array(law)) == pytest.approx(share, abs=0.005)
+    assert [binary.weighted_squares_sf(x, np.array([])) for x in (0.0, 1.0)] == [1, 0]
+    assert binary.weighted_squares_sf(50, np.ones(2)) * np.exp(25) == pytest.approx(1, rel=1e-12)
+    assert binary.weighted_squares_sf(3.0, np.array([2.0])) == pytest.approx(chi2.sf(1.5, 1))
 
 
 @pytest.mark.parametrize("hypothesis", HYPOTHESES)
@@ -177,7 +177,7 @@ def test_the_law_of_the_slope_is_that_of_the_efficient_score():
     """With weights: the variance of the gradient over the information, both by hand."""
     y, p = draw(80, 0.4, 1.0)
     weight = np.random.default_rng(5).exponential(size=80)
-    test = logistic.SlopeRatio(problem_of(y, p, weight))
+    test = binary.SlopeRatio(problem_of(y, p, weight))
     x, unit = logit(p), np.sum(weight**2) / weight.sum()
     a = calibration_intercept_slope(y, p, sample_weight=weight).in_the_large.estimate
     q = expit(a + x)

@@ -93,7 +93,7 @@ def test_two_models_and_clusters(monkeypatch):
     clusters = np.arange(600) % 60
     clustered = s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters)
     assert "signs of clusters" in clustered.method
-    monkeypatch.setattr("skcalib.grouping.equal_curves._BLOCK", 7 * 60)  # seven draws at once
+    monkeypatch.setattr("skcalib.grouping.equal_scores._BLOCK", 7 * 60)  # seven draws at once
     assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters) == clustered
     with pytest.warns(UserWarning, match="6 clusters"):
         assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters % 6).pvalue > 0

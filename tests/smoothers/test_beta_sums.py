@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import gammaln, logsumexp
 
-from skcalib.smoothers import beta_sums
+from skcalib.smoothers import kernel_sums
 
 BANDWIDTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
 
@@ -54,8 +54,8 @@ def exact(points, forecast, weight, values, bandwidth, left_out=None):
 
 def leave_one_out(forecast, weight, values, bandwidth):
     """What the panels answer, however few samples there are."""
-    sources = beta_sums.Sources(forecast, weight, values)
-    sums, log_scale = sources.leave_one_out(bandwidth)
+    sources = kernel_sums.BetaSources(forecast, weight, values)
+    sums, log_scale = sources.sums(bandwidth)
     log_mass = np.empty(len(forecast))
     log_mass[sources.order] = np.log(sums[:, 0]) + log_scale
     return sources.averages(sums, sources.order), log_mass
@@ -97,7 +97,7 @@ def test_new_points_against_all_pairs(name):
     p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(many), *far])
     rows = np.arange(0, len(p), many // 200)
     for bandwidth in BANDWIDTHS:
-        averages = beta_sums.beta_average(pairs(p), pairs(sources), weight, values, bandwidth)
+        averages = kernel_sums.kernel_average(pairs(p), pairs(sources), weight, values, bandwidth)
         expected, _ = exact(pairs(p[rows]), pairs(sources), weight, values, bandwidth)
         np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
@@ -126,40 +126,40 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     target = np.eye(2)[rng.integers(2, size=200)]
 
     def both():
-        average = beta_sums.beta_leave_one_out(forecast, weight, target)(0.01)
-        return average, beta_sums.beta_log_likelihoods(forecast, weight)([0.01, 0.1])
+        average = kernel_sums.leave_one_out(forecast, weight, target)(0.01)
+        return average, kernel_sums.log_likelihoods(forecast, weight)([0.01, 0.1])
 
     direct = both()
-    monkeypatch.setattr(beta_sums, "_PAIRS", 0)
+    monkeypatch.setattr(kernel_sums, "_PAIRS", 0)
     panels = both()
     np.testing.assert_allclose(panels[0], direct[0], atol=1e-10)
     np.testing.assert_allclose(panels[1], direct[1], rtol=1e-10)
     forecast = pairs(rng.random(1000))
     off = forecast * (1 + 1e-6 * rng.standard_normal((1000, 1)))
     weight, target = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
-    averages = [
-        beta_sums.beta_leave_one_out(rows, weight, target)(1e-4) for rows in (forecast, off)
-    ]
+    averages = [kernel_sums.leave_one_out(rows, weight, target)(1e-4) for rows in (forecast, off)]
     np.testing.assert_allclose(*averages, atol=1e-7)
 
 
 def test_parts_of_the_plan():
     z = np.array([0, 1e-300, 1e-5, 0.5, 3, 15.99, 16.01, 100, 1e5])
     direct = gammaln(z + 1) - z * np.log(np.where(z > 0, z, 1)) + z
-    np.testing.assert_allclose(beta_sums.log_gamma_rest(z), direct, atol=5e-10, rtol=1e-12)
+    np.testing.assert_allclose(kernel_sums.log_gamma_rest(z), direct, atol=5e-10, rtol=1e-12)
     t, total = np.array([-700.0, -30, 0, 3, 30, 700]), 1000.0
-    a, b = beta_sums.split(t, total)
+    a, b = kernel_sums.split(t, total)
     np.testing.assert_allclose(a / b, np.exp(t), rtol=1e-12)
-    np.testing.assert_allclose(beta_sums.log_ratio(t, a, b), 0, atol=1e-12)
+    np.testing.assert_allclose(kernel_sums.log_ratio(t, a, b), 0, atol=1e-12)
     x, s = 0.3, 0.32
     density = gammaln(1002) - gammaln(321) - gammaln(681)
     density += 320 * np.log(x) + 680 * np.log(1 - x)
     t = np.log(x / (1 - x))
-    log_density = beta_sums.log_ratio(t, total * s, total * (1 - s)) + beta_sums.log_self(t, total)
+    log_density = kernel_sums.log_ratio(t, total * s, total * (1 - s)) + kernel_sums.log_self(
+        t, total
+    )
     assert log_density == pytest.approx(density)
     for bandwidth in (0.1, 1e-3, 1e-5):  # the number of panels grows as the root
-        assert len(beta_sums.make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
-        assert beta_sums.make_plan(bandwidth) is beta_sums.make_plan(bandwidth)
+        assert len(kernel_sums.make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
+        assert kernel_sums.make_plan(bandwidth) is kernel_sums.make_plan(bandwidth)
 
 
 @pytest.mark.parametrize("name", ["confident", "u-shaped"])
@@ -170,7 +170,7 @@ def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandw
     forecast = pairs(SCORES[name](20_000, rng))
     label = (rng.random(20_000) < forecast[:, 1]).astype(int)
     weight, target = np.ones(20_000), np.eye(2)[label]
-    averages = beta_sums.beta_leave_one_out(forecast, weight, target)(bandwidth)
+    averages = kernel_sums.leave_one_out(forecast, weight, target)(bandwidth)
     assert averages.min() >= 0 and averages.max() <= 1
     at_label = averages[np.arange(20_000), label]
     rows = np.argsort(at_label)[:50]
@@ -184,11 +184,11 @@ def test_the_only_one_of_its_label():
     forecast, weight = pairs(p), np.ones(4000)
     alone = np.eye(2)[(np.arange(4000) == 700).astype(int)]
     for bandwidth in BANDWIDTHS:
-        averages = beta_sums.beta_leave_one_out(forecast, weight, alone)(bandwidth)
+        averages = kernel_sums.leave_one_out(forecast, weight, alone)(bandwidth)
         assert averages[700].tolist() == [1, 0]
     label = (p > 0.5).astype(int)
     label[100] = 1
-    averages = beta_sums.beta_leave_one_out(forecast, weight, np.eye(2)[label])(1e-2)
+    averages = kernel_sums.leave_one_out(forecast, weight, np.eye(2)[label])(1e-2)
     rows = np.array([100])
     expected, _ = exact(forecast[rows], forecast, weight, np.eye(2)[label], 1e-2, left_out=rows)
     assert 0 < expected[0, 1] < 1e-50

@@ -9,13 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
-from skcalib.smoothers import dirichlet_sums
-from skcalib.smoothers.dirichlet_sums import (
+from skcalib.smoothers import kernel_sums
+from skcalib.smoothers.kernel_sums import (
     Dropping,
-    Sources,
     dirichlet_average,
     dirichlet_log_likelihoods,
-    kd_tiles,
 )
 
 TINY = np.finfo(np.float64).tiny
@@ -83,7 +81,7 @@ def assert_close(sums, expected):
 def drop(request, monkeypatch):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
-    monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
+    monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
     monkeypatch.setattr(Dropping, "pays", lambda *_: True)
     return dropping
 
@@ -125,19 +123,20 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     near = near + 0.1 * far
     near /= near.sum(axis=1, keepdims=True)
     is_near = np.arange(2100) >= first_near
-    is_near[:: 2100 // dirichlet_sums._SOME] = False
+    is_near[:: 2100 // kernel_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
-    weight, carefully = np.ones(2100), []
-    add = dirichlet_sums._TileSums._add_carefully
-    monkeypatch.setattr(
-        dirichlet_sums._TileSums,
-        "_add_carefully",
-        lambda *a: [carefully.append(a[1].number), add(*a)],
-    )
+    weight, carefully, add = np.ones(2100), [], kernel_sums._TileSums.add
+
+    def watched(sums, block, *left_out):
+        add(sums, block, *left_out)
+        if sums.careful:
+            carefully.append(block.number.start)
+
+    monkeypatch.setattr(kernel_sums._TileSums, "add", watched)
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
         sums = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
         assert_close(sums, oracle(near[:40], forecast, weight, values, 1e-3))
-    assert min(number.start for number in carefully) == 1024 * (first_near // 1024)
+    assert min(carefully) == 1024 * (first_near // 1024)
 
 
 def test_few_sources_points_and_values(drop):
@@ -158,7 +157,7 @@ def test_few_sources_points_and_values(drop):
 
 @pytest.mark.parametrize("one_hot", [True, False])
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
-    monkeypatch.setattr(dirichlet_sums, "_TASK", 64)
+    monkeypatch.setattr(kernel_sums, "_TASK", 64)
     forecast, target, weight = make("confident", 1100, 3)
     values = target if one_hot else forecast
     threads_before = [library["num_threads"] for library in threadpool_info()]
@@ -204,41 +203,6 @@ def test_log_likelihoods(kind, drop):
     assert dirichlet_log_likelihoods(forecast, weight, []).shape == (0,)
 
 
-def test_all_tiles_but_one_are_full_and_hold_every_row_once():
-    for n_samples, n_classes in ((1, 2), (31, 3), (64, 2), (1000, 4), (999, 10)):
-        for kind in KINDS:
-            tiles = kd_tiles(make(kind, n_samples, n_classes)[0], 32)
-            assert_array_equal(np.sort(np.concatenate(tiles)), np.arange(n_samples))
-            assert sorted(len(rows) for rows in tiles)[1:] == [32] * (len(tiles) - 1)
-    assert kd_tiles(np.empty((0, 2)), 32) == []
-
-
-@pytest.mark.parametrize("bandwidth", [1e-4, 1e-3, 0.02])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_dropped_is_below_rounding(kind, bandwidth):
-    """Of every row and every class, or else it is underflow beside the whole row."""
-    forecast, target, weight = make(kind, 600, 4)
-    constant, label = constants(forecast, weight, bandwidth), target.argmax(axis=1)
-    sources = Sources.sorted(forecast / bandwidth, constant, label, 4)
-    dropping = Dropping(sources)
-    log_points = np.log(np.maximum(forecast, TINY))
-    position = np.argsort(sources.order)
-    n_dropped = 0
-    for rows in kd_tiles(np.sqrt(forecast), 32):
-        dropped = np.ones(600, dtype=bool)
-        dropped[dropping.select(log_points[rows], position[rows])[0]] = False
-        n_dropped += dropped.sum() * len(rows)
-        log_kernel = log_points[rows] @ sources.columns.T + sources.constants
-        log_kernel[np.arange(len(rows)), position[rows]] = -np.inf
-        for start, stop in zip(sources.edges[:-1], sources.edges[1:], strict=True):
-            largest = log_kernel[:, start:stop].max(axis=1)
-            limit = np.maximum(largest + np.log(1e-17 / 600), log_kernel.max(axis=1) - 690)
-            gone = log_kernel[:, start:stop][:, dropped[start:stop]]
-            assert np.all(gone <= limit[:, None] + 1e-9 / bandwidth * EPS)
-    if kind == "confident" and bandwidth < 0.01:
-        assert n_dropped > 0.5 * 600**2
-
-
 @pytest.mark.parametrize(
     ("kind", "bandwidth"), [("confident", 1e-3), ("confident", 0.01), ("exact", 1e-3)]
 )
@@ -247,7 +211,7 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
     forecast, target, weight = make(kind, 3100, 4, seed=5)
     shares = []
     for dropping in (False, True):
-        monkeypatch.setattr(dirichlet_sums, "_MANY", 0 if dropping else np.inf)
+        monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
         sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         shares.append(sums[0])

@@ -12,9 +12,8 @@ from scipy.stats import binom, kstest, ttest_1samp
 from sklearn.isotonic import IsotonicRegression
 
 from skcalib import GroupingLossEstimator, proper_calibration_error
-from skcalib.datasets import make_grouping_problem
-from skcalib.datasets.forecasts import LINKS
-from skcalib.grouping.partition_bound import Cells
+from skcalib.datasets import LINKS, make_grouping_problem
+from skcalib.grouping.bounds import Cells
 from skcalib.scores import LogLoss
 
 

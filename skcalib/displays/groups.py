@@ -1,7 +1,12 @@
-"""Grouping diagrams, computed from a fitted `GroupingLossEstimator`, and their drawing."""
+"""Diagrams of groups: those that the user names, and those that are learned at equal scores.
+
+`GroupCalibrationDisplay` draws the numbers of `calibration_by_group`, and `GroupingDisplay` the
+level sets and regions of a fitted `GroupingLossEstimator`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -11,9 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.formatting import decimals_of, printable
+from skcalib._util.formatting import Record, decimals_of, printable
 from skcalib._util.parameters import checks_parameters
-from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
     ArrayLike,
@@ -25,22 +29,299 @@ from skcalib._util.types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._util.validation import check_indices, weighted_features, weighted_rows
+from skcalib._util.validation import check_count, check_indices, weighted_features, weighted_rows
 from skcalib.data.features import encode_features
 from skcalib.data.notions import NotionLike, resolve_notion
-from skcalib.data.problem import check_problem
-from skcalib.displays import drawing as draw
-from skcalib.displays.display import Display, binary_problems, unit
+from skcalib.data.problem import ForecastSummary, check_problem
+from skcalib.displays import base
 from skcalib.estimators.classifiers import name_with_response
 from skcalib.grouping import GroupingLossEstimator
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
 from skcalib.grouping.estimator import check_regions
 from skcalib.stats.means import MeanInterval, clopper_pearson
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pandas import DataFrame
+
+    from skcalib.grouping.by_group import GroupCalibration
     from skcalib.scores import LossLike
     from skcalib.smoothers import SmootherLike
 
-__all__ = ["GroupingDiagram", "GroupingDisplay"]
+__all__ = ["GroupCalibrationDisplay", "GroupingDiagram", "GroupingDisplay"]
+
+# --- Groups that the user names -------------------------------------------------------------------
+
+
+class GroupCalibrationDisplay(base.Display):
+    """Forest plot: observed frequency minus mean prediction of each group, with intervals.
+
+    Create one with `from_predictions`, `from_estimator` or `from_sketch`. Or pass the result of
+    :func:`~skcalib.calibration_by_group` and call `plot`. The documentation of that function
+    defines all numbers.
+
+    - **Difference**: observed frequency minus mean prediction, left of 0 where predictions are too
+      high. Intervals hold for all groups at once. The marker is filled where the difference is
+      found at the false discovery rate ``1 - confidence_level``, and hollow elsewhere.
+    - **At equal scores**: the difference of the frequency from that of all samples with equal
+      scores, which no recalibration of the score alone removes.
+    - **Shrunken** (``shrunk=True``): the difference, shrunken towards the mean of the groups by an
+      amount that depends on its noise. It is a better estimate for a small group, and has no
+      interval.
+
+    The number of samples is on the right. There is a panel for each event.
+
+    Parameters
+    ----------
+    calibrations : GroupCalibrations
+        Result of :func:`~skcalib.calibration_by_group`.
+
+    Attributes
+    ----------
+    differences_, equal_scores_ : ErrorbarContainer, list of ErrorbarContainer or None
+        Points and intervals, one for each panel.
+    shrunk_ : Line2D, list of Line2D or None
+        The shrunken differences.
+    ref_line_ : Line2D or list of Line2D
+        The line at 0.
+    groups_ : list of GroupCalibration
+        The groups that are drawn, panel by panel from top to bottom.
+
+    See Also
+    --------
+    GroupingDisplay : Groups that are learned from features.
+
+    Examples
+    --------
+    .. plot::
+        :alt: Forest plot of two sites: the interval of the south is above zero.
+
+        >>> import numpy as np
+        >>> from skcalib import GroupCalibrationDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> site = rng.choice(["north", "south"], 4000)
+        >>> p = rng.uniform(0.1, 0.5, 4000)
+        >>> y = rng.random(4000) < p + 0.1 * (site == "south")
+        >>> display = GroupCalibrationDisplay.from_predictions(y, p, site)
+        >>> [group.name for group in display.groups_ if group.detected]
+        ['south']
+    """
+
+    def __init__(self, calibrations: GroupCalibrations) -> None:
+        self.calibrations = calibrations
+
+    @classmethod
+    @checks_parameters
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        by: ArrayLike | Mapping[str, ArrayLike] | DataFrame | None = None,
+        *,
+        notion: NotionLike = "auto",
+        confidence_level: float = 0.95,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        groups: ArrayLike | None = None,
+        intersections: bool = False,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Forest plot of given probabilities.
+
+        Parameters
+        ----------
+        by : array-like, data frame or dict of masks
+            The groups, as in :func:`~skcalib.calibration_by_group`.
+        notion, confidence_level, sample_weight, labels, pos_label, groups, intersections
+            As in :func:`~skcalib.calibration_by_group`.
+
+        Raises
+        ------
+        ValueError
+            As :func:`~skcalib.calibration_by_group`.
+        """
+        calibrations = calibration_by_group(
+            y_true,
+            y_proba,
+            by,
+            notion=notion,
+            confidence_level=confidence_level,
+            sample_weight=sample_weight,
+            labels=labels,
+            pos_label=pos_label,
+            groups=groups,
+            intersections=intersections,
+        )
+        return cls(calibrations).plot(ax=ax, **plot_params)
+
+    @classmethod
+    @checks_parameters
+    def from_sketch(
+        cls,
+        sketch: ForecastSummary,
+        *,
+        notion: NotionLike = "auto",
+        confidence_level: float = 0.95,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Forest plot of a sketch with groups, without the samples.
+
+        Parameters
+        ----------
+        notion, confidence_level, ax, **plot_params
+            As in `from_predictions`.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`, and for anything but a sketch.
+        """
+        return cls._of_sketch(
+            sketch,
+            notion=notion,
+            confidence_level=confidence_level,
+            ax=ax,
+            **plot_params,
+        )
+
+    @classmethod
+    def _for_rows(cls, options, X, rows, n_samples):
+        return options | {"by": take_groups(options.get("by"), rows, n_samples)}
+
+    def plot(
+        self,
+        ax: AxesLike | None = None,
+        *,
+        equal_scores: bool = True,
+        shrunk: bool = False,
+        max_groups: int = 40,
+        legend: bool = True,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        equal_scores, shrunk, legend : bool
+            Whether to draw the differences at equal scores (by default), the shrunken differences
+            (not by default) and the legend (by default).
+        max_groups : int, default=40
+            Maximum number of groups in a panel. If there are more, those with the smallest p-values
+            are drawn, in their order, and the title states this.
+        """
+        panels = base.grouped(self.calibrations.groups)
+        limit = check_count(max_groups, "max_groups")
+        drawn = {event: strongest(groups, limit) for event, groups in panels.items()}
+        self.groups_ = [group for groups in drawn.values() for group in groups]
+        level = self.calibrations.confidence_level
+        rows = [len(groups) for groups in drawn.values()]
+        axes = base.panel_axes(
+            ax,
+            len(panels),
+            size=(6.6, 1.1 * len(rows) + 0.42 * sum(rows) + 0.9),
+            height_ratios=[count + 1 for count in rows],
+            sharex=True,
+        )
+        kinds = "differences", "equal_scores", "shrunk", "ref_line"
+        artists: dict[str, list] = {part: [] for part in kinds}
+        for panel, (event, groups) in zip(axes, drawn.items(), strict=True):
+            place = np.arange(len(groups), dtype=np.float64)
+            beside = place - (0.16 if equal_scores else 0.0)
+            style = {"color": base.COLORS[0], "marker": "o", "markersize": 6, "elinewidth": 1.5}
+            style["label"] = f"Observed - predicted, {level * 100:g} % for all groups at once"
+            differences = _draw_intervals(
+                panel,
+                [group.difference for group in groups],
+                beside,
+                [group.detected for group in groups],
+                style,
+                f"Filled: found at a false discovery rate of {1 - level:.2g}",
+            )
+            artists["differences"].append(differences)
+            known = [k for k, group in enumerate(groups) if group.equal_scores is not None]
+            if equal_scores and known:
+                style = {"color": base.COLORS[1], "marker": "D", "markersize": 5, "elinewidth": 1.2}
+                style["label"] = "Against all samples with equal scores"
+                differences = _draw_intervals(
+                    panel,
+                    [groups[k].equal_scores for k in known],
+                    place[known] + 0.16,
+                    [groups[k].equal_scores_detected for k in known],
+                    style,
+                )
+                artists["equal_scores"].append(differences)
+            if shrunk:
+                style = {"color": "black", "markersize": 9, "markeredgewidth": 1.8, "zorder": 5}
+                style["label"] = "Shrunken towards the mean of the groups"
+                values = [group.shrunk for group in groups]
+                artists["shrunk"] += panel.plot(values, beside, "|", **style)
+            earlier = [line for line in panel.lines if line.get_gid() == _ZERO]
+            style = {"color": base.GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1.5}
+            zero = earlier[0] if earlier else panel.axvline(0, gid=_ZERO, **style)
+            artists["ref_line"].append(zero)
+            both = equal_scores and bool(known)
+            _label(panel, event, groups, len(panels[event]), both=both)
+        if legend:
+            base.draw_legends(axes, below=True)
+        return base.keep(self, axes, artists)
+
+
+def strongest(groups: Sequence[GroupCalibration], limit: int) -> list[GroupCalibration]:
+    """At most so many groups, those with the smallest p-values, in their order."""
+    order = np.argsort([group.pvalue for group in groups], kind="stable")[:limit]
+    return [groups[k] for k in sorted(order)]
+
+
+_ZERO = "skcalib zero"  # group id of the line at 0
+
+
+def _draw_intervals(ax, intervals, place, detected, style, filled=None):
+    """Hollow markers with intervals, filled where a difference is detected."""
+    centre, reach = base.ends_of(intervals)
+    hollow = {"linestyle": "none", "capsize": 2.5, "markerfacecolor": "white", "zorder": 3}
+    drawn = ax.errorbar(centre, place, xerr=reach, **hollow, **style)
+    if any(detected):
+        full = {key: style[key] for key in ("color", "marker", "markersize")}
+        full |= {"linestyle": "", "zorder": 4, "label": filled}
+        ax.plot(centre[detected], place[detected], **full)
+    return drawn
+
+
+_BOTH = "○ Observed frequency - mean prediction\n◇ Observed frequency - frequency at equal scores"
+
+
+def _label(ax, event, groups, total, *, both):
+    place = np.arange(len(groups))
+    names = [printable(group.name) for group in groups]
+    names = [name if len(name) <= 32 else f"{name[:31]}…" for name in names]
+    ax.set_yticks(place, [name.replace("$", r"\$") for name in names])
+    ax.set_ylim(len(groups) - 0.5, -0.5)
+    ax.set_xlabel(_BOTH if both else "Observed frequency - mean prediction")
+    ax.tick_params(labelbottom=True)
+    ax.locator_params(axis="x", nbins=6)
+    low, high = ax.get_xlim()
+    ends = min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low))
+    ax.set_xlim(ends, auto=None)  # a panel that shares the axis may need more
+    title = [base.event_text(event)] if event else []
+    if total > len(groups):
+        title.append(f"{len(groups)} of {total:,} groups: the smallest p-values")
+    if title:
+        ax.set_title("\n".join(title), fontsize="medium")
+    for child in list(ax.child_axes):
+        if child.get_label() == "skcalib counts":
+            child.remove()
+    right = ax.secondary_yaxis("right", label="skcalib counts")
+    right.set_yticks(place, [f"n = {group.n_samples:,}" for group in groups], fontsize="small")
+    right.tick_params(length=0, labelcolor=base.GREY)
+    ax.grid(axis="x", color="0.92", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+# --- Groups with equal scores ---------------------------------------------------------------------
+
 
 ABOVE, BELOW, HELD = 1, -1, 0
 _ROUNDING = 1e-9
@@ -94,7 +375,19 @@ class GroupingDiagram(Record):
 def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
     """The diagram of a fitted estimator with regions of one event, by default its own regions."""
     regions = sorted(estimator.regions_, key=lambda r: (r.level_set, r.region))
-    event = _one_event(estimator, regions) if event is None else event
+    if not regions:
+        raise ValueError(
+            f"The estimator was fitted with method={estimator.method!r}, which has no regions to "
+            "draw: fit it with method='auto'."
+        )
+    events = sorted({region.event for region in regions})
+    if event is None and len(events) > 1:
+        raise ValueError(
+            f"The regions are of several events ({', '.join(events[:3])}...), and a level set of "
+            "them is not a point on a curve: fit the estimator with notion='top_label', or use "
+            "GroupingDisplay.from_predictions with notion='classwise'."
+        )
+    event = events[0] if event is None else event
     regions = [replace(region, event=event) for region in regions]
     score, outcome, curve, share, size = (
         np.array([getattr(region, name) for region in regions])
@@ -137,43 +430,11 @@ def grouping_interval(estimator):
     )
 
 
-def _one_event(estimator, regions):
-    if not regions:
-        raise ValueError(
-            f"The estimator was fitted with method={estimator.method!r}, which has no regions to "
-            "draw: fit it with method='auto'."
-        )
-    events = sorted({region.event for region in regions})
-    if len(events) > 1:
-        raise ValueError(
-            f"The regions are of several events ({', '.join(events[:3])}...), and a level set of "
-            "them is not a point on a curve: fit the estimator with notion='top_label', or use "
-            "GroupingDisplay.from_predictions with notion='classwise'."
-        )
-    return events[0]
-
-
 def most_told(diagram, n_rules):
     """Indices of the significant regions that add most to the explained grouping loss."""
     told = np.flatnonzero(diagram.side != HELD)
     order = np.argsort(-diagram.contribution[told], kind="stable")
     return told[order[:n_rules]]
-
-
-def rule_lines(diagram, n_rules, width):
-    """Lines of at most `width` letters: rule, and observed against expected at equal scores."""
-    lines = []
-    for number, index in enumerate(most_told(diagram, n_rules), start=1):
-        region = diagram.regions[index]
-        gap = max(abs(region.gap), 1e-6)
-        decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
-        rule = printable(region.rule).replace("<=", "≤")
-        text = (
-            f"{number}  {rule}: {region.mean_outcome:.{decimals}f} "
-            f"observed, {region.expected:.{decimals}f} expected"
-        )
-        lines += wrap(text, width, subsequent_indent="    ")
-    return lines
 
 
 def title(diagram, name, unit):
@@ -193,14 +454,6 @@ def title(diagram, name, unit):
     text = f" {error:.{decimals}f} ({unit})" if detected else f": none detected ({unit})"
     lines.append(f"Calibration error{text}")
     return "\n".join(lines)
-
-
-def level_set_ratio(region_ratio, partitioner, regions):
-    """Samples per level set: the region ratio times the number of regions, two for a stump."""
-    if regions is not None:
-        return region_ratio * len(np.unique(regions))
-    stump = isinstance(partitioner, str) and partitioner == "stump"
-    return 2 * region_ratio if stump else region_ratio
 
 
 # --- Drawing of regions ---------------------------------------------------------------------------
@@ -252,7 +505,7 @@ def draw_regions(ax, diagram, places, largest, scatter_style, interval_style):
 
 def side_by_side(ax, diagram):
     """Abscissae of the regions: around the score of their level set, slightly apart."""
-    place = draw.places_on_axis(ax, diagram.score)
+    place = base.places_on_axis(ax, diagram.score)
     levels, level, counts = np.unique(place, return_inverse=True, return_counts=True)
     room = np.min(np.diff(levels), initial=1.0)
     step = min(_STEP, 0.7 * room / counts.max())
@@ -260,11 +513,11 @@ def side_by_side(ax, diagram):
     rank = np.empty(len(level))
     rank[order] = np.arange(len(level)) - np.searchsorted(level[order], level[order])
     moved = place + step * (rank - (counts[level] - 1) / 2)
-    return draw.probabilities_at(ax, np.clip(moved, 0, 1))
+    return base.probabilities_at(ax, np.clip(moved, 0, 1))
 
 
-def legend_entries(ax, diagrams, *, level):
-    """Pairs (artist, text) of the curve, the diagonal, and the meaning of marker and area."""
+def legend_entries(ax, line, diagrams, *, level):
+    """Pairs (artist, text): the meaning of marker and area follows that of the curve `line`."""
     from matplotlib.lines import Line2D
 
     sides = np.concatenate([diagram.side for diagram in diagrams])
@@ -283,15 +536,28 @@ def legend_entries(ax, diagrams, *, level):
     side = sides[np.argmax(sizes)]
     style |= {"color": COLORS[side], "marker": MARKERS[side], "markersize": np.sqrt(_AREA)}
     regions.append((Line2D([], [], **style), f"Largest region: {sizes.max():,} samples"))
-    curve, *others = draw.legend_entries(ax)
-    return [curve, *regions, *others]
+    entries = base.legend_entries(ax)
+    place = next((k for k, (artist, _) in enumerate(entries, start=1) if artist is line), 0)
+    return [*entries[:place], *regions, *entries[place:]]
 
 
 def write_rules(ax, diagram, n_rules):
-    """Lines below the axes that explain the numbers; returns how many."""
-    inches = draw.width_of(ax)
-    size, letters = ("small", 18) if inches > draw.NARROW else ("x-small", 21)  # in an inch
-    lines = rule_lines(diagram, n_rules, max(20, int(letters * inches)))
+    """Rules of the numbered regions below the axes, their outcome and that at equal scores.
+
+    Returns the number of lines.
+    """
+    inches, lines = base.width_of(ax), []
+    size, letters = ("small", 18) if inches > base.NARROW else ("x-small", 21)  # in an inch
+    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        region = diagram.regions[index]
+        gap = max(abs(region.gap), 1e-6)
+        decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
+        rule = printable(region.rule).replace("<=", "≤")
+        text = (
+            f"{number}  {rule}: {region.mean_outcome:.{decimals}f} "
+            f"observed, {region.expected:.{decimals}f} expected"
+        )
+        lines += wrap(text, max(20, int(letters * inches)), subsequent_indent="    ")
     if lines:
         place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
         ax.annotate("\n".join(lines), (0, 0), (0, -_BELOW), fontsize=size, **place)
@@ -312,7 +578,7 @@ def write_numbers(ax, diagram, places, n_rules):
 # --- The diagram ----------------------------------------------------------------------------------
 
 
-class GroupingDisplay(Display):
+class GroupingDisplay(base.DiagonalDisplay):
     r"""Grouping diagram: differences between samples with equal scores (L23, figure 5).
 
     Create one with `from_estimator`, `from_predictions`, or `from_grouping_estimator`.
@@ -386,6 +652,8 @@ class GroupingDisplay(Display):
     _instead: ClassVar = (
         ", or draw a fitted GroupingLossEstimator with GroupingDisplay.from_grouping_estimator"
     )
+
+    _parts = ("line", "scatter", "interval", "ref_line", "ax_hist")
 
     def __init__(
         self,
@@ -489,6 +757,10 @@ class GroupingDisplay(Display):
         X = weighted_features(X, sample_weight, n_samples)
         if regions is not None:
             regions = check_regions(regions, n_samples)[weighted_rows(sample_weight, n_samples)]
+        if regions is not None:  # samples per level set: those of its regions, two for a stump
+            region_ratio = region_ratio * len(np.unique(regions))
+        elif isinstance(partitioner, str) and partitioner == "stump":
+            region_ratio = 2 * region_ratio
         rng = check_random_state(random_state)
         encoded = encode_features(X)
         estimator = GroupingLossEstimator(
@@ -496,20 +768,20 @@ class GroupingDisplay(Display):
             partitioner=partitioner,
             n_bins=n_bins,
             strategy=strategy,
-            region_ratio=level_set_ratio(region_ratio, partitioner, regions),
+            region_ratio=region_ratio,
             smoother=smoother,
             n_permutations=0,
             confidence_level=confidence_level,
             random_state=rng,
         )
         diagrams = []
-        for event, binary in binary_problems(problem, pos_label, notion):
+        for event, binary in base.binary_problems(problem, pos_label, notion):
             estimator.fit(encoded, replace(binary, classes=np.arange(2)), regions=regions)
             scores = binary.forecast[:, 1]
             diagrams.append(
                 grouping_diagram(estimator, event=event, scores=scores, weight=binary.weight)
             )
-        display = cls(diagrams, name=name, confidence_level=confidence_level, unit=unit(loss))
+        display = cls(diagrams, name=name, confidence_level=confidence_level, unit=base.unit(loss))
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
@@ -636,7 +908,7 @@ class GroupingDisplay(Display):
             [grouping_diagram(estimator)],
             name=name,
             confidence_level=estimator.confidence_level,
-            unit=unit(estimator.loss),
+            unit=base.unit(estimator.loss),
         )
         return display.plot(ax=ax, **plot_params)
 
@@ -669,53 +941,56 @@ class GroupingDisplay(Display):
         scatter_kwargs, interval_kwargs : dict, default=None
             Arguments for ``Axes.scatter`` and ``Axes.vlines``.
         """
-        style = draw.line_style(kwargs, curve_kwargs)
-        style = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2} | style
-        ref_style = draw.without_aliases(ref_line_kwargs)
-        scatter_style = draw.without_aliases(scatter_kwargs, "points")
-        interval_style = draw.without_aliases(interval_kwargs, "segments")
-        axes = draw.panel_axes(ax, len(self.diagrams))
+        style = base.line_style(kwargs, curve_kwargs)
+        ref_style = base.without_aliases(ref_line_kwargs) if ref_line else None
+        scatter_style = base.without_aliases(scatter_kwargs, "points")
+        interval_style = base.without_aliases(interval_kwargs, "segments")
+        axes = base.panel_axes(ax, len(self.diagrams))
         if n_rules is None:
             n_rules = _RULES if len(axes) == 1 else 0
-        name = self.name if name is None else name
-        draw.scale_panels(axes, list(map(_scores, self.diagrams)), scale)
-        largest = max(diagram.n_samples.max() for diagram in self.diagrams)
+        samples = [base.scores_of([diagram]) for diagram in self.diagrams]
+        levels = [(diagram.prob_pred, diagram.mass) for diagram in self.diagrams]
+        rows = [sample or level for sample, level in zip(samples, levels, strict=True)]
+        base.scale_panels(axes, rows, scale)
+        artists = self._draw_panels(
+            axes,
+            [(diagram.event, diagram) for diagram in self.diagrams],
+            samples,
+            ref_style=ref_style,
+            hist_style=(hist_kwargs or {}) if histogram else None,
+            style=style,
+            scatter_style=scatter_style,
+            interval_style=interval_style,
+            n_rules=n_rules,
+        )
         n_lines = 0
-        kinds = "line", "scatter", "interval", "ref_line", "ax_hist"
-        artists: dict[str, list] = {part: [] for part in kinds}
-        for panel, diagram in zip(axes, self.diagrams, strict=True):
-            if ref_line:
-                artists["ref_line"].append(draw.draw_reference(panel, draw.REFERENCE, **ref_style))
-            curve = {"label": "Level sets", "zorder": 4, **style}
-            lines = panel.plot(diagram.prob_pred, diagram.prob_true, **curve)
-            artists["line"] += lines
-            places = side_by_side(panel, diagram)
-            scatter, intervals = draw_regions(
-                panel, diagram, places, largest, scatter_style, interval_style
-            )
-            artists["scatter"].append(scatter)
-            artists["interval"].append(intervals)
-            height = 1.0
-            if histogram and diagram.scores is not None:
-                height, hist_style = 1.15, {"color": lines[0].get_color(), **(hist_kwargs or {})}
-                inset = draw.draw_scores(panel, diagram.scores, diagram.weight, **hist_style)
-                artists["ax_hist"].append(inset)
-            draw.square_axes(panel, diagram.event)
-            panel.set_title(title(diagram, name, self.unit), fontsize="small", y=height)
-            write_numbers(panel, diagram, places, n_rules)
+        for panel, diagram, sample in zip(axes, self.diagrams, samples, strict=True):
+            text = title(diagram, self.name if name is None else name, self.unit)
+            height = 1.15 if histogram and sample is not None else 1.0
+            panel.set_title(text, fontsize="small", y=height)
             n_lines = max(n_lines, write_rules(panel, diagram, n_rules))
         if legend:
             level = f"{self.confidence_level * 100:g} %"
-            draw.common_legend(axes, legend_entries(axes[0], self.diagrams, level=level))
+            entries = legend_entries(axes[0], artists["line"][0], self.diagrams, level=level)
+            base.common_legend(axes, entries)
         if ax is None:  # titles, rules and the legend need room
             figure, rows = axes[0].figure, axes[0].get_subplotspec().get_gridspec().nrows
             room = rows * (0.5 + 0.16 * n_lines) + (1.3 if legend else 0)
             figure.set_figheight(figure.get_figheight() + room)
-        return draw.keep(self, artists | {"ax": axes})
+        return base.keep(self, axes, artists)
 
-
-def _scores(diagram):
-    """Scores that determine the scale of the axes: of the samples, or of the level sets."""
-    if diagram.scores is None:
-        return diagram.prob_pred, diagram.mass
-    return diagram.scores, diagram.weight
+    def _draw_curves(self, ax, diagram, artists, *, style, scatter_style, interval_style, n_rules):
+        """The curve of the level sets, and their regions, the first of which are numbered."""
+        look = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2, "zorder": 4}
+        (line,) = ax.plot(
+            diagram.prob_pred, diagram.prob_true, **{**look, "label": "Level sets", **style}
+        )
+        places = side_by_side(ax, diagram)
+        largest = max(drawn.n_samples.max() for drawn in self.diagrams)
+        scatter, interval = draw_regions(
+            ax, diagram, places, largest, scatter_style, interval_style
+        )
+        write_numbers(ax, diagram, places, n_rules)
+        for part, artist in (("line", line), ("scatter", scatter), ("interval", interval)):
+            artists[part].append(artist)
+        return line.get_color()

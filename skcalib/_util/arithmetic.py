@@ -1,17 +1,69 @@
-"""Ties: forecasts that differ by rounding only count as equal.
+"""Arithmetic of forecasts: softmax of rows, and ties.
 
-Averages of trees and sums of probabilities depend on the order of their terms in the last digit, so
-that forecasts which are equal by construction differ by about 1e-16. Level sets, ranks and edges of
-bins must not depend on that. Two forecasts are tied if they differ by at most 1e-15, which is the
-resolution of `sklearn.isotonic.IsotonicRegression`, and by at most 1e-12 of their size, so that
-1e-16 and 1e-20 are not.
+Reductions of numpy along short rows cost more than the arithmetic: those of (n, K) arrays go by
+column or through BLAS where K is small.
+
+Forecasts that differ by rounding only count as equal. Averages of trees and sums of probabilities
+depend on the order of their terms in the last digit, so that forecasts which are equal by
+construction differ by about 1e-16. Level sets, ranks and edges of bins must not depend on that. Two
+forecasts are tied if they differ by at most 1e-15, which is the resolution of
+`sklearn.isotonic.IsotonicRegression`, and by at most 1e-12 of their size, so that 1e-16 and 1e-20
+are not.
 
 Cuts do not depend on which of two classes is called the event: those of the forecasts 1 - p are the
 mirror image of those of p. So ties on a cut go to the side that is nearer to 1/2, and ties at 1/2
 itself, which have no nearer side, are between two cuts.
 """
 
+from functools import reduce
+
 import numpy as np
+
+_SHORT = 32  # columns up to which maxima are taken column by column
+
+
+def row_max(values):
+    """The largest value of each row, (n,)."""
+    if values.shape[1] > _SHORT:
+        return values.max(axis=1)
+    return reduce(np.maximum, values.T[1:], values[:, 0].copy())
+
+
+def row_sum(values):
+    """The sum of each row, (n,)."""
+    return values @ np.ones(values.shape[1])
+
+
+def centred(proba, values):
+    """Values (n, K) minus their means under the probabilities of each row."""
+    return values - np.einsum("ik,ik->i", proba, values)[:, None]
+
+
+def log_softmax(logits):
+    """Logarithms (n, K) of the softmax of each row."""
+    shifted = _shifted(logits)
+    return shifted - np.log(row_sum(np.exp(shifted)))[:, None]
+
+
+def softmax_parts(logits):
+    """Logits minus the largest of their row, their softmax (n, K), and the log of its divisor (n,).
+
+    The first minus the last is the logarithm of the second.
+    """
+    shifted = _shifted(logits)
+    proba = np.exp(shifted)
+    total = row_sum(proba)
+    proba /= total[:, None]
+    return shifted, proba, np.log(total)
+
+
+def _shifted(logits):
+    top = row_max(logits)
+    return logits - np.where(np.isfinite(top), top, 0.0)[:, None]
+
+
+# --- Ties -----------------------------------------------------------------------------------------
+
 
 #: Largest difference of tied forecasts, and the largest in units of their size.
 RESOLUTION, RELATIVE = 1e-15, 1e-12

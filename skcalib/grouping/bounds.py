@@ -1,9 +1,9 @@
-r"""The partition bound of one problem: the terms of its grouping loss on level sets and regions.
+r"""The bounds of the grouping loss of one problem: by regions, and by what a model saves.
 
-`fit_partition` learns regions from one half of the samples and measures them on the other;
-`fit_given_regions` measures given ones on all. With the label frequencies :math:`R_j` of the
-regions, :math:`C_b` of the level sets, and a calibration curve :math:`\hat C(S)`, the terms of
-`partition_terms` are
+The partition bound: `fit_partition` learns regions from one half of the samples and measures them
+on the other; `fit_given_regions` measures given ones on all. With the label frequencies
+:math:`R_j` of the regions, :math:`C_b` of the level sets, and a calibration curve
+:math:`\hat C(S)`, the terms of `partition_terms` are
 
 .. math::
 
@@ -12,26 +12,35 @@ regions, :math:`C_b` of the level sets, and a calibration curve :math:`\hat C(S)
 
 The calibration error of the scores is that of the binned scores plus what binning induces, which is
 estimated with the curve. The explained part is debiased by a jackknife. The variance of the bound
-is that of its terms, row by row. doc/design.rst and :ref:`grouping_loss` have the derivations.
+is that of its terms, row by row. `region_table` describes the regions, and `permutation_pvalue`
+tests whether there is a grouping loss.
 
-`region_table` describes the regions, and `permutation_pvalue` tests whether there is a grouping
-loss.
+The risk bound: `fit_risk` evaluates any model of the score and the features with the weight that is
+best on the other folds. `ScoreCurve` is the curve of the score that it is compared with. What a
+function of the score explains is no grouping loss: `beside_score` removes it.
+
+doc/design.rst and :ref:`grouping_loss` have the derivations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import softmax
-from sklearn.base import clone
+from scipy.linalg import qr
+from scipy.special import ndtri, softmax
+from scipy.stats import norm
+from sklearn.base import clone, is_classifier
 
-from skcalib._util.parallel import run_each, threads_for
-from skcalib._util.records import Record
-from skcalib._util.validation import take_rows
+from skcalib._util.formatting import Record
+from skcalib._util.parallel import out_of_fold, run_each, threads_for
+from skcalib._util.validation import mean_one, take_rows
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
+from skcalib.data.labels import is_one_hot
+from skcalib.grouping.equal_scores import functions_of_position, intervals_for
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,
@@ -43,24 +52,32 @@ from skcalib.grouping.partition import (
     order_of,
     stratified_half,
 )
+from skcalib.links.averaging import averaged_map
 from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.recalibration.group import (
+    MOST_COMPONENTS,
+    Components,
+    Mixing,
+    held_out_paths,
+)
 from skcalib.scores import weighted_mean
-from skcalib.smoothers._base import smooth_other_clusters
+from skcalib.smoothers import LogitSmoother
+from skcalib.smoothers._base import check_folds, smooth_other_clusters
 from skcalib.stats.means import clopper_pearson, mean_interval, rate_interval
 from skcalib.stats.pvalues import bonferroni, drawn_pvalue
 
 if TYPE_CHECKING:
-    from skcalib._util.types import CV, PartitionerLike, Strategy
+    from skcalib._util.types import CV, Fold, PartitionerLike, Strategy
     from skcalib.data.features import Feature
     from skcalib.scores import ProperScore
     from skcalib.smoothers import Smoother
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupingFit:
-    """Terms of one problem, averaged over the two directions where halves were swapped.
+class BoundTerms:
+    """Terms over the measured samples of one problem; ``variance`` is that of ``lower_bound``.
 
-    Without regions there are no terms of them, and with regions no ``scale``.
+    The terms of regions are nan without them.
     """
 
     plugin: float = np.nan
@@ -70,9 +87,18 @@ class GroupingFit:
     lower_bound: float
     calibration: float
     calibration_induced: float
+    correction: float = np.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupingFit(BoundTerms):
+    """The fit of one problem, averaged over the two directions where halves were swapped.
+
+    With regions there is no ``scale``.
+    """
+
     mean_loss: float
     refinement: float
-    correction: float = np.nan
     pvalue: float
     table: list[Region] = field(default_factory=list)
     n_regions: int = 0
@@ -140,11 +166,10 @@ def fit_partition(
         fitted = clone(smoother).fit(forecast[fitting], target[fitting], weight[fitting])
         curve = fitted.predict(forecast[measured])
         fits.append(_measure(problem, score, bins, measured, cut, curve, options, rng))
-    return _average(*fits) if options.swap else fits[0]
-
-
-def _average(first, second):
-    """Both directions: means; the variance counts them as dependent, the p-value doubles."""
+    if not options.swap:
+        return fits[0]
+    # Means of both directions; the variance counts them as dependent, the p-value doubles.
+    first, second = fits
     names = ("plugin", "bias", "induced", "lower_bound", "calibration", "calibration_induced")
     names += ("mean_loss", "refinement", "correction", "singletons")
     means = {name: 0.5 * (getattr(first, name) + getattr(second, name)) for name in names}
@@ -251,7 +276,6 @@ def _measure(problem, score, bins, measured, cut, curve, options, rng):
     mean_loss = weighted_mean(score.loss(problem.target, problem.forecast), problem.weight)
     return GroupingFit(
         **vars(terms),
-        lower_bound=terms.lower_bound,
         mean_loss=float(mean_loss),
         refinement=float(weighted_mean(score.loss(target, curve), weight)),
         pvalue=pvalue,
@@ -265,29 +289,6 @@ def _measure(problem, score, bins, measured, cut, curve, options, rng):
 # --- Terms of the grouping loss -------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PartitionTerms:
-    """Terms over the measured samples of one problem; ``variance`` is that of the bound."""
-
-    plugin: float
-    bias: float
-    induced: float
-    variance: float
-    calibration: float
-    calibration_induced: float
-    correction: float
-
-    @property
-    def explained(self) -> float:
-        """Debiased explained grouping loss; may be negative."""
-        return self.plugin - self.bias
-
-    @property
-    def lower_bound(self) -> float:
-        """Lower bound of the grouping loss (L23 prop. 4.2)."""
-        return self.explained - self.induced
-
-
 def partition_terms(
     score: ProperScore,
     bins: np.ndarray,
@@ -299,7 +300,7 @@ def partition_terms(
     cluster: np.ndarray | None = None,
     *,
     by_curve: bool = False,
-) -> PartitionTerms:
+) -> BoundTerms:
     """Terms for level sets `bins` and the regions nested in them, in the units of the score.
 
     With `by_curve` the labels of a cell are compared with the mean of the curve in it, so the width
@@ -346,14 +347,21 @@ def partition_terms(
         plugin_bias = bias(fine, peak, target) - bias(coarse, peak, target)
         induced = score.divergence(curve, coarse.mean(curve))
         influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
-    return PartitionTerms(
-        plugin=float(weighted_mean(plugin, weight)),
+    # The error of the scores minus that of the binned scores, both by the curve (L23 prop. C.2).
+    binned = score.divergence(coarse.mean(curve), coarse.mean(forecast))
+    known = np.isfinite(binned)  # an infinite error of the binned scores is left as it is
+    excess = np.zeros(len(binned))
+    excess[known] = score.divergence(curve, forecast)[known] - binned[known]
+    mean_plugin, mean_induced = (float(weighted_mean(v, weight)) for v in (plugin, induced))
+    return BoundTerms(
+        plugin=mean_plugin,
         bias=plugin_bias,
-        induced=float(weighted_mean(induced, weight)),
+        induced=mean_induced,
         variance=variance_of_mean(influence, weight, cluster),
+        lower_bound=mean_plugin - plugin_bias - mean_induced,
         calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))
         - bias(coarse, error, pairs),
-        calibration_induced=_calibration_induced(score, coarse, curve, forecast),
+        calibration_induced=float(weighted_mean(excess, weight)),
         correction=_binning_correction(score, coarse, forecast, target),
     )
 
@@ -367,15 +375,6 @@ def variance_of_mean(
     if cluster is None:
         return variance
     return variance * inflation(independent_size(weight, cluster=cluster))
-
-
-def _calibration_induced(score, coarse, curve, forecast):
-    """Error of the scores minus that of the binned scores, both by the curve (L23 prop. C.2)."""
-    binned = score.divergence(coarse.mean(curve), coarse.mean(forecast))
-    known = np.isfinite(binned)  # an infinite error of the binned scores is left as it is
-    excess = np.zeros(len(binned))
-    excess[known] = score.divergence(curve, forecast)[known] - binned[known]
-    return float(weighted_mean(excess, coarse.weight))
 
 
 def _binning_correction(score, coarse, forecast, target):
@@ -440,7 +439,13 @@ class Cells:
         mass_without = mass - weight
         # Without the heavy sample of a cell the changes by the light ones would not cancel.
         several = np.bincount(self.cells, mass_without <= 1e-9 * mass)[self.cells] == 0
-        scale = self._jackknife_scale(several)[several]
+        # The variance of a mean of labels of variance 1, over what the jackknife expects.
+        share = weight / mass
+        squares = np.bincount(self.cells, share**2)
+        spread = share**2 / np.where(several, 1 - share, 1.0)
+        spread *= 1 - 2 * share + squares[self.cells]
+        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
+        scale = (squares / np.where(expected > 0, expected, 1.0))[self.cells][several]
         mean, mass_without, weight = (
             mean[several],
             mass_without[several, None],
@@ -452,15 +457,6 @@ class Cells:
         finite = np.isfinite(before) & np.isfinite(after)
         change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
         return float(np.sum(scale * mass_without[:, 0] * change) / self.mass.sum())
-
-    def _jackknife_scale(self, several):
-        """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
-        share = self.weight / self.mass[self.cells]
-        squares = np.bincount(self.cells, share**2)
-        spread = share**2 / np.where(several, 1 - share, 1.0)
-        spread *= 1 - 2 * share + squares[self.cells]
-        expected = np.bincount(self.cells, np.where(several, spread, 0.0))
-        return (squares / np.where(expected > 0, expected, 1.0))[self.cells]
 
 
 # --- Table of regions -----------------------------------------------------------------------------
@@ -648,7 +644,6 @@ def permutation_pvalue(
     n_permutations: int,
     rng: np.random.RandomState,
     width: int = 20,
-    n_jobs: int | None = None,
 ) -> float:
     r"""p-value of the null hypothesis E[Y|X] = E[Y|S].
 
@@ -677,14 +672,297 @@ def permutation_pvalue(
     def shuffled(keys):
         return statistics(np.argsort(band + keys, axis=1))
 
-    def keys(size):
-        """Batches of keys, drawn in this order for any number of jobs."""
-        most = max(1, _AT_ONCE // len(bins))
-        for start in range(0, size, most):
-            yield (rng.random_sample((min(most, size - start), len(bins))),)
-
     def draw(size):
-        return np.concatenate(run_each(shuffled, keys(size), n_jobs=n_jobs, prefer="threads"))
+        """Statistics of batches, whose keys are drawn in this order for any number of jobs."""
+        most = max(1, _AT_ONCE // len(bins))
+        sizes = [min(most, size - start) for start in range(0, size, most)]
+        keys = ((rng.random_sample((n_drawn, len(bins))),) for n_drawn in sizes)
+        return np.concatenate(run_each(shuffled, keys, prefer="threads"))
 
     observed = float(statistics(np.arange(len(bins))[None])[0])
     return drawn_pvalue(draw, observed, n_permutations, size=_SLOW * len(bins))[0]
+
+
+# --- Risk bound -----------------------------------------------------------------------------------
+
+
+_NEAR_ZERO = 1e-4
+_LEAST_SHARE = 0.05  # of a probability of the curve
+_LEAST_KNOWN = 10  # values of a feature, to be of use to a model
+
+
+def fit_risk(
+    problem: GroupingProblem,
+    score: ProperScore,
+    smoother: Smoother,
+    model: Any,
+    options: Options,
+    seed: int,
+) -> GroupingFit:
+    """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
+    curve, cluster = held_out_curve(problem, smoother), problem.cluster
+    folds = check_folds(options.folds, problem.target, random_state=seed, cluster=cluster)
+    terms = risk_terms(problem, score, curve, model, folds, seed)
+    weight = problem.weight / problem.weight.sum()
+    before, after = score.loss(problem.target, problem.forecast), score.loss(problem.target, curve)
+    # At a small scale the saving per scale is the slope of the loss towards the model. Folds learn
+    # from each other, which under the null doubles the variance of the mean.
+    mean = float(weight @ terms.slope)
+    error = float(np.sqrt(2 * variance_of_mean(terms.slope, weight, cluster)))
+    return GroupingFit(
+        variance=variance_of_mean(terms.differences, weight, cluster),
+        lower_bound=float(weight @ terms.differences),
+        calibration=float(weight @ (before - after)),
+        calibration_induced=0.0,  # no bins
+        mean_loss=float(weight @ before),
+        refinement=float(weight @ after),
+        pvalue=float(norm.sf(mean / error)) if error > 0 else 1.0,
+        n_measured=len(weight),
+        scale=terms.scale,
+    )
+
+
+@dataclass(frozen=True)
+class RiskTerms:
+    """Paired differences of the loss, whose weighted mean is the lower bound, and the mean scale.
+
+    ``slope`` is the saving per unit of the scale near a = 0.
+    """
+
+    differences: np.ndarray
+    slope: np.ndarray
+    scale: float
+
+
+def risk_terms(
+    problem: GroupingProblem,
+    score: ProperScore,
+    curve: np.ndarray,
+    model: Any,
+    folds: Sequence[Fold],
+    seed: int,
+) -> RiskTerms:
+    """Steps from the held-out `curve`, mixed by the losses of the other folds.
+
+    `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
+    a classifier of the label. What a function of the score explains is removed from the steps.
+    """
+    target, weight = problem.target, mean_one(problem.weight)  # penalties depend on their scale
+    if model is None:
+        start = log_forecast(curve, detection_limit(curve))
+        finish = partial(_steps_of_fold, start, problem.forecast, curve, weight)
+        paths = held_out_paths(
+            start, problem.features, target, weight, folds, seed=seed, finish=finish
+        )
+    else:
+        features = np.column_stack([problem.forecast[:, 1:], problem.features])
+        predict = partial(_model_steps, model, features, problem.forecast, target, curve, weight)
+        paths = [out_of_fold(predict, folds, len(curve))[0][None]]
+
+    def losses(step, rows):
+        return score.loss(target[rows], moved_curve(curve[rows], step))
+
+    mixing = Mixing(losses, paths, weight, problem.cluster)
+    differences, slope, scale = np.zeros((3, len(curve)))
+    for test, mixture in mixing.of_other_folds(folds):
+        before, far = mixing.before[test], mixture.of(paths, test)
+        near = _NEAR_ZERO * mixture.of(paths, test, direction=True)
+        differences[test] = _saved(before, losses(far, test))
+        slope[test] = _saved(before, losses(near, test)) / _NEAR_ZERO
+        scale[test] = mixture.weights.sum()
+    return RiskTerms(differences, slope, float(weighted_mean(scale, weight)))
+
+
+def _saved(before, after):
+    """Differences of losses; equal infinite ones differ by 0."""
+    equal = before == after
+    return np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
+
+
+def moved_curve(curve: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Steps from the curve that stay in the simplex; no probability falls to less than a twentieth.
+
+    Else the log loss of a single label could be infinite, and one sample near the border would hold
+    back the weight of all.
+    """
+    moved = np.maximum(curve + step, _LEAST_SHARE * curve)
+    return moved / moved.sum(axis=1, keepdims=True)
+
+
+def _fit_predict(model, X, residual, weighted, X_new):
+    return clone(model).fit(X, residual, **weighted).predict(X_new)
+
+
+def _steps_of_fold(start, forecast, curve, weight, predict, train, test):
+    """Steps of the probabilities for the corrections of their logarithms."""
+
+    def steps(rows):
+        return softmax(start[rows] + predict(rows), axis=2) - softmax(start[rows], axis=1)
+
+    return steps_beside_score(forecast, curve, weight, steps, train, test)
+
+
+def _model_steps(model, features, forecast, target, curve, weight, train, test):
+    """Steps from the curve to the predictions of a model, with the threads that it can feed."""
+
+    def steps(rows):
+        return model_step(model, features, target, curve, weight, train, rows)[None]
+
+    with threads_for(features):
+        return steps_beside_score(forecast, curve, weight, steps, train, test)[0]
+
+
+def model_step(
+    model: Any,
+    features: np.ndarray,
+    target: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+) -> np.ndarray:
+    """Steps from the curve to the predictions of the model at the rows `test`."""
+    weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight[train]}
+    # Boosting fails on a feature without any value, also in its early-stopping split.
+    known = np.count_nonzero(~np.isnan(features[train]), axis=0)
+    hollow = (known < len(train)) & (known < _LEAST_KNOWN)
+    if hollow.any():
+        features = np.where(hollow, 0.0, features)
+    if is_classifier(model):
+        if not is_one_hot(target):
+            raise ValueError(
+                f"{type(model).__name__} is a classifier, which cannot be fitted to soft labels: "
+                "pass a regressor, or leave out partitioner=."
+            )
+        labels = target[train].argmax(axis=1)
+        if len(np.unique(labels)) == 1:
+            return np.zeros_like(curve[test])
+        fitted = clone(model).fit(features[train], labels, **weighted)
+        refined = np.zeros((len(test), target.shape[1]))
+        refined[:, fitted.classes_] = fitted.predict_proba(features[test])
+        return refined - curve[test]
+    residual = target[train] - curve[train]
+    columns = range(1, target.shape[1]) if target.shape[1] == 2 else range(target.shape[1])
+    step = np.zeros((len(test), target.shape[1]))
+    tasks = ((model, features[train], residual[:, k], weighted, features[test]) for k in columns)
+    step[:, columns] = np.stack(run_each(_fit_predict, tasks), axis=1)
+    if target.shape[1] == 2:
+        step[:, 0] = -step[:, 1]
+    return step
+
+
+# --- Functions of the score -----------------------------------------------------------------------
+
+
+_DOUBT = 5.0  # log evidence by which the ranks of scores must be better than the scores
+_ROUNDING = 1e-9  # share of a step that the functions leave by rounding
+_TIED = 1e-13  # largest difference of centred logits that are equal up to rounding
+_LEAST = 1e-15  # smallest share of the mass below a score
+_SAMPLES = 100  # of each component
+_ROWS = 2000  # of a regression, if there are as many
+
+
+class ScoreCurve(LogitSmoother):
+    """`LogitSmoother` of the forecasts, or of their ranks where the evidence for these is larger.
+
+    Its curves are not finer than cells of log odds, and most scores may lie in one cell.
+    """
+
+    def _fit_one(self, forecast, target, weight, cluster=None):
+        ranks = _Ranks(forecast, weight)
+        plain = averaged_map(forecast, target, weight, None, cluster)
+        ranked = averaged_map(ranks(forecast), target, weight, None, cluster)
+        if not ranked.log_evidence > plain.log_evidence + _DOUBT:
+            return plain
+        return lambda new: ranked(ranks(new))
+
+
+class _Ranks:
+    """Forecasts whose logits are normal scores of the ranks of the centred logits of each class.
+
+    Between and beyond the forecasts that it was learned from, it is linear and constant.
+    """
+
+    def __init__(self, forecast, weight):
+        self.limit, self.scores = detection_limit(forecast), []
+        for column in self._places(forecast).T:
+            order = np.argsort(column, kind="stable")
+            values, which = column[order], np.empty(len(column), dtype=int)
+            first = np.append(True, np.diff(values) > _TIED * np.maximum(1, np.abs(values[1:])))
+            which[order], values = np.cumsum(first) - 1, values[first]
+            mass = np.bincount(which, weight)
+            share = (np.cumsum(mass) - mass / 2) / mass.sum()  # 0 and 1 by rounding
+            self.scores.append((values, ndtri(np.clip(share, _LEAST, 1 - _LEAST))))
+
+    def __call__(self, forecast):
+        columns = zip(self._places(forecast).T, self.scores, strict=True)
+        scores = [np.interp(column, values, score) for column, (values, score) in columns]
+        return softmax(np.column_stack(scores), axis=1)
+
+    def _places(self, forecast):
+        log = log_forecast(forecast, self.limit)
+        return log - log.mean(axis=1, keepdims=True)
+
+
+def steps_beside_score(
+    forecast: np.ndarray,
+    curve: np.ndarray,
+    weight: np.ndarray,
+    predict: Callable[[np.ndarray], np.ndarray],
+    train: np.ndarray,
+    test: np.ndarray,
+) -> np.ndarray:
+    """Steps (L, m, K) of a model at the rows `test`, minus their regression on the forecasts.
+
+    ``predict(rows)`` has the steps at any rows. The regression is that of this model alone, on the
+    test rows and, if these are few, on some of its training rows. One regression of the steps of
+    all folds would follow the labels of all folds, and take away what the models have found.
+    """
+    n_further = min(max(_ROWS - len(test), 0), len(train))
+    further = np.linspace(0, len(train) - 1, n_further).astype(int)
+    rows = np.append(test, train[further])
+    steps = predict(rows)
+    beside = beside_score(np.concatenate(steps, axis=1), forecast[rows], curve[rows], weight[rows])
+    return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
+
+
+def beside_score(
+    values: np.ndarray, forecast: np.ndarray, curve: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    r"""Values (n, m) minus their regression on functions of the forecasts (n, K).
+
+    The residual :math:`\tilde m` of a step m fulfils :math:`E[\tilde m | S] \approx 0`. Then
+    :math:`E \langle Y - \hat C, \tilde m \rangle = E \langle Q - C, \tilde m \rangle` for the curve
+    :math:`\hat C` (n, K), up to the product of the errors with which the functions approximate C
+    and m: a step finds grouping loss only, no calibration error that the curve has left.
+
+    The functions are piecewise linear in the position of the probability of the event or of the top
+    label. They are also linear in principal components of the logits and of the probabilities of
+    the curve, and linear and quadratic in those of the forecasts and of their ranks: at most ten
+    components, one for each hundred samples.
+    """
+    root = np.sqrt(weight)[:, None]
+    # With pivots, functions that depend on others come last, and can be left out.
+    basis, triangle, _ = qr(
+        root * functions_of_score(forecast, curve, weight), mode="economic", pivoting=True
+    )
+    size = np.abs(np.diag(triangle))
+    basis = basis[:, size > 1e-8 * size.max()]
+    beside = values - (basis @ (basis.T @ (root * values))) / root
+    size, least = np.linalg.norm(root * beside, axis=0), np.linalg.norm(root * values, axis=0)
+    return np.where(size > _ROUNDING * least, beside, 0.0)
+
+
+def functions_of_score(forecast: np.ndarray, curve: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Functions (n, m) of the forecasts on which `beside_score` regresses."""
+    n_samples, n_classes = forecast.shape
+    n_used = int(np.clip(n_samples // _SAMPLES, 1, min(n_classes - 1, MOST_COMPONENTS)))
+    parts = [functions_of_position(order_of(forecast), weight, intervals_for(n_samples))[0]]
+    for proba in (forecast, _Ranks(forecast, weight)(forecast), curve):
+        logits = np.log(np.maximum(proba, proba[proba > 0].min()))
+        scores, shares = (Components(x, n_used).read(x) for x in (logits, proba))
+        parts += [scores, shares]
+        if proba is not curve:
+            first, second = np.triu_indices(min(scores.shape[1], 3), 1)
+            parts += [scores**2, shares**2, scores[:, first] * scores[:, second]]
+    return np.hstack(parts)
