@@ -37,7 +37,7 @@ def test_events_are_the_second_columns_of_the_problems(notion, weighted, forecas
     problems = [(t[:, 1], s[:, 1]) for s, t in notion.problems(proba, np.eye(4)[y])]
     options = {"sample_weight": weight, "norm": "l2", "squared": True, "debiased": True}
     for n_bins, size in product((5, (0, 0.2, 0.4, 1)), (1 << 16, 256, 1)):
-        monkeypatch.setattr("skcalib.data.problem._BLOCK", size)
+        monkeypatch.setattr("skcalib.data.problem._IN_CACHE", size)
         errors = [calibration_error(t, s, n_bins=n_bins, **options) for t, s in problems]
         error = calibration_error(y, proba, notion=notion, n_bins=n_bins, **options)
         assert error == pytest.approx(np.mean(errors), rel=1e-9)
