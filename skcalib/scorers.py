@@ -18,7 +18,7 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Multilabel
 from skcalib.data.problem import problem_of
 from skcalib.error_intervals.quantities import by
-from skcalib.estimators.classifiers import align_classes, classes_of, classifier_proba, label_proba
+from skcalib.estimators.classifiers import label_proba, proba_and_classes
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.held_out import held_out_losses, resolve_recalibrator
@@ -56,10 +56,8 @@ class Scorer:
 
     def _checked_value(self, estimator, X, y, sample_weight):
         check_indices(X=X, y=y, sample_weight=sample_weight)
-        return self._value(estimator, X, self._check_y(y), sample_weight)
-
-    def _check_y(self, y):
-        return y if self._is_multilabel() else check_y(y, name="y")
+        y = y if self._is_multilabel() else check_y(y, name="y")
+        return self._value(estimator, X, y, sample_weight)
 
     def _is_multilabel(self):
         """Whether the labels are an indicator matrix, which the metric validates."""
@@ -120,8 +118,7 @@ class ProbaScorer(Scorer):
         if self._is_multilabel():
             proba = label_proba(estimator, X, response_method=self.response_method)
             return self.metric(y, proba, sample_weight=sample_weight, **self.kwargs)
-        proba = classifier_proba(estimator, X, response_method=self.response_method)
-        proba, classes = align_classes(proba, classes_of(estimator), y)
+        proba, classes = proba_and_classes(estimator, X, y, response_method=self.response_method)
         return self.metric(y, proba, labels=classes, sample_weight=sample_weight, **self.kwargs)
 
     def __repr__(self) -> str:
@@ -227,14 +224,12 @@ class _RecalibratedLoss(Scorer):
         self._map()  # both raise for invalid ones
 
     def _map(self):
-        if self.recalibrator is None:
-            return ModelAverageScaling()
-        return resolve_recalibrator(self.recalibrator)
+        default = self.recalibrator is None
+        return ModelAverageScaling() if default else resolve_recalibrator(self.recalibrator)
 
     def _mean_losses(self, estimator, X, y, sample_weight, maps):
         """Mean loss of each of `maps`, fitted without the fold on which it is evaluated."""
-        proba = classifier_proba(estimator, X, response_method=self.response_method)
-        proba, classes = align_classes(proba, classes_of(estimator), y)
+        proba, classes = proba_and_classes(estimator, X, y, response_method=self.response_method)
         problem = problem_of(y, proba, classes, sample_weight)
         problem.require_order(Canonical(), resolve_loss(self.loss))
         folds = check_folds(self.cv, problem.target, random_state=self.random_state)

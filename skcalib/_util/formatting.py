@@ -347,8 +347,12 @@ def _value_text(name, value):
         return str(value)
     if isinstance(value, Integral):
         return f"{int(value):,}"
+    if isinstance(value, Real) and not np.isfinite(value):
+        return "–" if np.isnan(value) else ("infinite" if value > 0 else "-infinite")
+    if isinstance(value, Real) and name.endswith("pvalue"):
+        return pvalue_text(value).removeprefix("p ").removeprefix("= ")
     if isinstance(value, Real):
-        return _real_text(name, float(value))
+        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
     if isinstance(value, Record):
         return value._sentence() or repr(value)
     if isinstance(value, Mapping):
@@ -356,11 +360,3 @@ def _value_text(name, value):
     if isinstance(value, (tuple, list, np.ndarray)):
         return ", ".join(_value_text("", item) for item in value)
     return str(value)
-
-
-def _real_text(name, value):
-    if name.endswith("pvalue") and np.isfinite(value):
-        return pvalue_text(value).removeprefix("p ").removeprefix("= ")
-    if not np.isfinite(value):
-        return "–" if np.isnan(value) else ("infinite" if value > 0 else "-infinite")
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"

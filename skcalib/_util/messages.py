@@ -124,6 +124,8 @@ OTHER_NAMES = {
     "y_pred": ("y_proba",),
     "y_prob": ("y_proba",),
     "y_score": ("y_proba",),
+    # methods
+    "update": ("partial_fit",),
 }
 #: Least similarity of two strings, as `difflib` measures it.
 _SIMILAR = 0.82

@@ -185,20 +185,17 @@ def completes_docstrings(cls: Class) -> Class:
 
     Its constructor says which parameter was probably meant by one that it does not have.
     """
-    if "__init__" in vars(cls):
-        cls.__init__ = _with_suggestions(vars(cls)["__init__"])  # type: ignore[misc]
+    init = vars(cls).get("__init__")
+    if init is not None:
+        parameters = dict(list(signature(init).parameters.items())[1:])  # without self
+
+        @wraps(init)
+        def construct(self, *args, **kwargs):
+            _refuse_unknown(type(self).__name__, kwargs, parameters)
+            init(self, *args, **kwargs)
+
+        cls.__init__ = construct  # type: ignore[misc]
     return complete_class(cls, ENTRIES)
-
-
-def _with_suggestions(init):
-    parameters = dict(list(signature(init).parameters.items())[1:])  # without self
-
-    @wraps(init)
-    def construct(self, *args, **kwargs):
-        _refuse_unknown(type(self).__name__, kwargs, parameters)
-        init(self, *args, **kwargs)
-
-    return construct
 
 
 ENTRIES = by_name("""\
@@ -372,21 +369,18 @@ def check_splitter(value, name="cv"):
         return value
     if not isinstance(value, (str, bytes, type)) and hasattr(value, "split"):
         return value
-    if not _may_be_folds(value):
+    if isinstance(value, (list, tuple, np.ndarray)):
+        may_be_folds = all(isinstance(fold, Sized) and len(fold) == 2 for fold in value)
+        may_be_folds = may_be_folds and len(value) > 0
+    else:  # as far as one can see without consuming it
+        no_folds = (str, bytes, dict, set, type)
+        may_be_folds = isinstance(value, Iterable) and not isinstance(value, no_folds)
+    if not may_be_folds:
         raise ValueError(
             f"{name} must be None, a whole number of at least 2, a splitter such as KFold() or a "
             f"list of pairs (train, test), got {shown(value)}."
         )
     return value
-
-
-def _may_be_folds(value):
-    """Whether this iterates, as far as one can see without consuming it, over pairs."""
-    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, dict, set, type)):
-        return False
-    if not isinstance(value, (list, tuple, np.ndarray)):
-        return True
-    return len(value) > 0 and all(isinstance(fold, Sized) and len(fold) == 2 for fold in value)
 
 
 def check_cache(value, name="memory"):

@@ -8,6 +8,7 @@ two.
 
 import re
 from collections.abc import Iterator, KeysView, Mapping, MappingView, Set
+from contextlib import suppress
 from numbers import Integral, Real
 from types import BuiltinFunctionType, FunctionType, MethodType
 
@@ -90,7 +91,9 @@ def _check_float_array(values, name):
     except (OverflowError, TypeError, ValueError) as error:
         said = in_words(error)
         if isinstance(error, TypeError) or isinstance(values, (str, bytes)):
-            said = f"{_what_it_holds(values)}."
+            cells = np.asarray(values, dtype=object).ravel().tolist()
+            cell = next((cell for cell in cells if not isinstance(cell, Real)), values)
+            said = f"it holds {shown(cell)}." if np.ndim(values) else f"got {shown(values)}."
         raise ValueError(
             f"{name} must be a numeric array of shape (n,) or (n, n_classes): {said}"
         ) from error
@@ -121,7 +124,7 @@ _OTHER_KINDS = {
 
 def _refuse_other_kinds(values, start):
     """Raise for text, dates and complex numbers; `start` is the beginning of the message."""
-    kinds = {_kind(dtype) for dtype in _types(values)}
+    kinds = _kinds(values)
     if "O" in kinds:
         cells = np.asarray(values, dtype=object).ravel().tolist()
         kinds |= {"U" for cell in cells if isinstance(cell, (str, bytes))}
@@ -131,32 +134,17 @@ def _refuse_other_kinds(values, start):
             raise ValueError(f"{start} {description}.")
 
 
-def _what_it_holds(values):
-    """The argument, or the first of its values without a number, for a message."""
-    if np.ndim(values) == 0:
-        return f"got {shown(values)}"
-    cells = np.asarray(values, dtype=object).ravel().tolist()
-    return f"it holds {shown(next((cell for cell in cells if not isinstance(cell, Real)), values))}"
-
-
-def _types(values):
-    """Types of the values, or of the columns of a data frame."""
+def _kinds(values):
+    """Kinds of the values, or of the columns of a frame, as NumPy abbreviates them."""
+    dtypes = [getattr(values, "dtype", None)]
     if hasattr(values, "columns") and hasattr(values, "dtypes"):
-        return list(values.dtypes)
-    dtype = getattr(values, "dtype", None)
-    if dtype is None and isinstance(values, (list, tuple)):
-        try:
-            dtype = np.asarray(values).dtype
-        except ValueError:  # lists of unequal lengths, which are described elsewhere
-            return []
-    return [dtype]
-
-
-def _kind(dtype):
-    """The kind of a type as NumPy abbreviates it, "" for those of other libraries but text."""
-    if isinstance(dtype, np.dtype):
-        return dtype.kind
-    return "U" if str(dtype).lower() in ("str", "string", "utf8") else ""
+        dtypes = values.dtypes
+    elif dtypes[0] is None and isinstance(values, (list, tuple)):
+        with suppress(ValueError):  # lists of unequal lengths, which are described elsewhere
+            dtypes = [np.asarray(values).dtype]
+    known = {dtype.kind for dtype in dtypes if isinstance(dtype, np.dtype)}
+    texts = {str(dtype).lower() for dtype in dtypes} & {"str", "string", "utf8"}
+    return known | {"U"} if texts else known
 
 
 def refuse_sparse(values, name):
@@ -192,7 +180,9 @@ def check_simplex(array, name, *, copy=True):
         return p
     off = _off(p.sum(axis=1))
     row = int(off.argmax())
-    tolerance = _tolerance(array, off[row])
+    tolerance = ROW_SUM_TOLERANCE
+    if off[row] > tolerance and np.array_equal(array, array.astype(np.float16)):
+        tolerance = HALF_TOLERANCE  # values of half precision, even in a wider type
     if high > 1 + tolerance:
         raise _outside(array, name)
     if off[row] > tolerance:
@@ -217,30 +207,16 @@ def _outside(array, name):
         "Map logits or decision values to probabilities first, for example by "
         "scipy.special.softmax or scipy.special.expit."
     )
-    if low >= 0 and _like_percentages(array, high):
-        if array.shape[1] > 1:
-            advice = "The rows sum to 100, so these are percentages: divide by 100."
-        else:
-            advice = f"If these are percentages, divide by 100. {advice}"
+    with np.errstate(over="ignore"):  # the largest floats
+        off = np.abs(array.sum(axis=1, dtype=np.float64) - 100)
+    if low >= 0 and array.shape[1] == 1 and 1.01 < high <= 100:
+        advice = f"If these are percentages, divide by 100. {advice}"
+    elif low >= 0 and array.shape[1] > 1 and np.all(off < 5):
+        advice = "The rows sum to 100, so these are percentages: divide by 100."
     value = low if low < -PROBABILITY_ROUNDING else high
     return ValueError(
         f"{name} has the value {value:.12g}, outside [0, 1]: probabilities are expected. {advice}"
     )
-
-
-def _like_percentages(array, high):
-    """Whether rows sum to about 100, or a single column has its maximum in (1.01, 100]."""
-    if array.shape[1] == 1:
-        return 1.01 < high <= 100
-    with np.errstate(over="ignore"):  # the largest floats
-        return bool(np.all(np.abs(array.sum(axis=1, dtype=np.float64) - 100) < 5))
-
-
-def _tolerance(array, off):
-    """Tolerance of row sums: larger for values of half precision, even in a wider type."""
-    if off <= ROW_SUM_TOLERANCE or not np.array_equal(array, array.astype(np.float16)):
-        return ROW_SUM_TOLERANCE
-    return HALF_TOLERANCE
 
 
 def check_weight(sample_weight, n_samples):
@@ -438,18 +414,13 @@ _LEAST_LEVEL = 1e-10
 # --- Arrays of other libraries --------------------------------------------------------------------
 
 
-def is_lazy(values):
-    """Whether the values are a Dask collection, which is computed only on request."""
-    return hasattr(values, "__dask_graph__")
-
-
 #: Packages whose frames are not in this process -> what fetches them.
 _ENGINES = {"duckdb": "df", "_duckdb": "df", "pyspark": "toPandas", "ibis": "to_pandas"}
 
 
 def refuse_frames_to_fetch(values, name):
     """Raise for frames without rows that can be indexed, before an attribute of them is read."""
-    if is_lazy(values):
+    if hasattr(values, "__dask_graph__"):  # computed only on request
         raise ValueError(
             f"{name} is a Dask collection, which would be computed as a whole: pass "
             f"{name}.compute() if it fits into memory. Otherwise pass its blocks to "
@@ -478,8 +449,12 @@ def to_numpy(values, *, name):
     """
     refuse_frames_to_fetch(values, name)
     _refuse_other_containers(values, name)
-    if isinstance(values, np.ma.MaskedArray):
-        _refuse_masked(values, name)
+    n_masked = np.ma.count_masked(values) if isinstance(values, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(
+            f"{name} has {n_masked} masked values, which are missing: remove their rows from all "
+            "arguments first."
+        )
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return values
     owned = values.detach() if getattr(values, "requires_grad", False) is True else values
@@ -511,16 +486,6 @@ def _refuse_other_containers(values, name):
     else:
         return
     raise ValueError(f"{name} is {said}: {remedy}.")
-
-
-def _refuse_masked(values, name):
-    """Raise for masked values, which other functions would read as numbers."""
-    n_masked = int(np.ma.count_masked(values))
-    if n_masked:
-        raise ValueError(
-            f"{name} has {n_masked} masked values, which are missing: remove their rows from all "
-            "arguments first."
-        )
 
 
 # --- Messages -------------------------------------------------------------------------------------

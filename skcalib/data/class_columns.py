@@ -208,18 +208,12 @@ def _name_of_single(y_proba):
     """
     columns = getattr(y_proba, "columns", None)
     if columns is not None:
-        names = list(columns)
-        name = names[0] if len(names) == 1 else None
-        return None if isinstance(name, (int, np.integer)) else _text_of(name)
-    if not hasattr(y_proba, "to_frame"):
-        return None
-    name = getattr(y_proba, "name", None)
+        name = columns[0] if len(columns) == 1 else None
+        name = None if isinstance(name, (int, np.integer)) else name
+    else:
+        name = getattr(y_proba, "name", None) if hasattr(y_proba, "to_frame") else None
     if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
         return int(name)
-    return _text_of(name)
-
-
-def _text_of(name):
     text = "" if name is None else str(name).strip()
     return None if not text or re.fullmatch(r"column_\d+", text) else text
 
@@ -535,9 +529,14 @@ def match_names(names: Iterable[Label], classes: Classes) -> list[int | str] | N
         keyed = [key(name) for name in stripped]
         readings = []
         for prefix, suffix in _affixes(keyed, spelled[0]):
-            cores = [_core(name, prefix, suffix) for name in keyed]
+            around = len(prefix) + len(suffix)
+            cores = [
+                name[len(prefix) : len(name) - len(suffix)]
+                for name in keyed
+                if len(name) > around and name.startswith(prefix) and name.endswith(suffix)
+            ]
             hits = [places[core] for core in cores if core in places]
-            if None in cores or sorted(hits) != list(range(len(classes))):
+            if len(cores) < len(keyed) or sorted(hits) != list(range(len(classes))):
                 continue
             reading = [places.get(core, core) for core in cores]
             if not prefix and not suffix:
@@ -559,13 +558,6 @@ def _affixes(names, first):
                 pairs[name[:start], name[start + len(form) :]] = None
                 start = name.find(form, start + 1)
     return pairs
-
-
-def _core(name, prefix, suffix):
-    inside = len(name) > len(prefix) + len(suffix)
-    if inside and name.startswith(prefix) and name.endswith(suffix):
-        return name[len(prefix) : len(name) - len(suffix)]
-    return None
 
 
 def is_numbering(names: Iterable[Label]) -> bool:

@@ -159,13 +159,10 @@ class FeatureEncoder:
         self.features: list[Feature] = []
         self._fitted = []
         for origin, column in enumerate(columns):
-            reason = column.reason or self._reason(column)
-            if reason:
-                self.left_out[column.name] = reason
-                continue
-            features = _features_of(column, origin)
-            self.features += features
-            self._fitted.append(_encode(column, features))
+            features = self._features_of(column, origin)
+            if features:
+                self.features += features
+                self._fitted.append(_encode(column, features))
         if not self._fitted:
             reasons = f": {_listed(self.left_out)}" if columns else ""
             raise ValueError(
@@ -232,19 +229,34 @@ class FeatureEncoder:
             )
         return read_columns(X), None
 
-    def _reason(self, column):
-        """Why a column cannot be used, or an empty text."""
-        if column.kind == "number" and np.isinf(column.cells).any():
+    def _features_of(self, column, origin):
+        """The encoded columns of a column; none if it is left out, for the reason in `left_out`."""
+        name, kind, reason = column.name, column.kind, column.reason
+        if kind == "number" and np.isinf(column.cells).any():
             if self.strict:
                 raise ValueError(_infinite(column, self.name))
-            return "infinite values"
-        if column.kind != "category":
-            return ""
-        categories, counts = np.unique(_known_texts(column), return_counts=True)
-        least = 2 if len(counts) <= _FEW_TEXTS else _FEWEST_SAMPLES
-        if counts[counts < least].sum() <= 0.5 * counts.sum() or _are_truth_values(categories):
-            return ""
-        return f"text or an identifier, {len(counts):,} different values"
+            reason = "infinite values"
+        if kind == "category":
+            texts = column.texts()[~column.missing].astype(str)
+            categories, counts = np.unique(texts, return_counts=True)
+            are_truth_values = set(categories.tolist()) <= {"False", "True"}
+            least = 2 if len(counts) <= _FEW_TEXTS else _FEWEST_SAMPLES
+            if not are_truth_values and counts[counts < least].sum() > 0.5 * counts.sum():
+                reason = f"text or an identifier, {len(counts):,} different values"
+        if reason:
+            self.left_out[name] = reason
+            return []
+        if kind != "category":
+            unit = resolution(column.cells[~column.missing]) if kind == "time" else 1
+            return [Feature(name, origin, kind, unit=unit)]
+        if are_truth_values:  # one column is sufficient
+            chosen = ["True"]
+        else:
+            often = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+            chosen = categories[often[counts[often] > 1]].tolist()
+        if column.missing.any():
+            chosen.append("")
+        return [Feature(name, origin, kind, category) for category in chosen]
 
     def _read_again(self, column, origin, features):
         """The numbers of a column whose kind was learned."""
@@ -262,32 +274,6 @@ class FeatureEncoder:
         if kind == "number" and np.isinf(column.cells).any():
             raise ValueError(_infinite(column, self.name))
         return _encode(column, features)
-
-
-def _features_of(column, origin):
-    """The encoded columns of a column."""
-    name, kind = column.name, column.kind
-    if kind != "category":
-        unit = resolution(column.cells[~column.missing]) if kind == "time" else 1
-        return [Feature(name, origin, kind, unit=unit)]
-    categories, counts = np.unique(_known_texts(column), return_counts=True)
-    if _are_truth_values(categories):  # one column is sufficient
-        chosen = ["True"]
-    else:
-        often = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
-        chosen = categories[often[counts[often] > 1]].tolist()
-    features = [Feature(name, origin, kind, category) for category in chosen]
-    if column.missing.any():
-        features.append(Feature(name, origin, kind, ""))
-    return features
-
-
-def _are_truth_values(categories):
-    return set(categories.tolist()) <= {"False", "True"}
-
-
-def _known_texts(column):
-    return column.texts()[~column.missing].astype(str)
 
 
 def _encode(column, features):
@@ -453,7 +439,12 @@ def read_column(values: Any, name: str = "") -> Column:
     """A vector of any type, or a column of a data frame."""
     kind = str(getattr(values, "dtype", "")).lower()
     declared = kind.startswith(("category", "categorical", "enum", "dictionary"))
-    values, zone = _local_times(values)
+    dtype: Any = getattr(values, "dtype", None)
+    zone = None
+    if getattr(dtype, "time_zone", None) is not None:  # of polars
+        values, zone = values.dt.replace_time_zone(None), ZoneInfo(dtype.time_zone)
+    elif getattr(dtype, "tz", None) is not None:  # of pandas
+        values, zone = values.dt.tz_localize(None) if hasattr(values, "dt") else values, dtype.tz
     cells = as_cells(values)
     if cells.ndim != 1:
         return _other(name, np.full(len(cells), None), "lists")
@@ -466,12 +457,14 @@ def read_column(values: Any, name: str = "") -> Column:
         kind = "time" if kind == "M" else "duration"
         unit = "M8[us]" if kind == "time" else "m8[us]"
         return _known(name, kind, cells.astype(unit), np.isnat(cells), zone)
-    if kind == "c":
-        return _other(name, cells, "complex numbers")
-    if kind == "V":
-        return _other(name, cells, "records")
+    if kind in "cV":
+        return _other(name, cells, "complex numbers" if kind == "c" else "records")
     cells = cells.astype(object)
-    missing = np.fromiter(map(_is_missing, cells.tolist()), dtype=bool, count=len(cells))
+    is_empty = (
+        np.ndim(cell) == 0 and not isinstance(cell, (dict, set)) and is_missing(cell)
+        for cell in cells.tolist()
+    )
+    missing = np.fromiter(is_empty, dtype=bool, count=len(cells))
     if missing.all():
         return _known(name, "empty", cells, missing)
     return _of_objects(name, cells, missing, declared)
@@ -534,10 +527,6 @@ def _collapse(numbers):
     return len(np.unique(array.astype(np.float64))) < len(np.unique(array))
 
 
-def _is_missing(value):
-    return np.ndim(value) == 0 and not isinstance(value, (dict, set)) and is_missing(value)
-
-
 def _text(value):
     """A category as text; 1, 1.0 and "1" are the same. Outer spaces are shown by quotes."""
     if isinstance(value, np.generic):
@@ -546,17 +535,6 @@ def _text(value):
         return value.decode(errors="replace")
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     return text if text and text == text.strip() else repr(text)
-
-
-def _local_times(values):
-    """A column of times with a time zone -> its local times, and the zone; others unchanged."""
-    dtype = getattr(values, "dtype", None)
-    zone = getattr(dtype, "time_zone", None)
-    if zone is not None:  # of polars
-        return values.dt.replace_time_zone(None), ZoneInfo(zone)
-    if getattr(dtype, "tz", None) is not None:  # of pandas
-        return values.dt.tz_localize(None) if hasattr(values, "dt") else values, dtype.tz
-    return values, None
 
 
 def _times(name, cells, missing, known):

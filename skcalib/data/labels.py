@@ -204,7 +204,10 @@ def check_classes(
         classes = _complete_single_class(classes, pos_label, name)
     if pos_label is not None:
         classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
-    if labels is None and len(classes) < n_columns and _count_columns(classes, n_columns):
+    are_numbers_of_columns = classes.dtype.kind in "iuf" and (
+        classes[0] >= 0 and classes[-1] < n_columns and np.array_equal(classes, np.rint(classes))
+    )
+    if labels is None and len(classes) < n_columns and are_numbers_of_columns:
         # Labels that count from 1 have no 0; 0 and 1 alone are more likely those of an event.
         if classes[0] == 0 and len(classes) > 2:
             return np.arange(n_columns, dtype=classes.dtype)
@@ -220,13 +223,6 @@ def check_classes(
             advice = "pass all columns, or y == k as the labels of one class k"
         raise ValueError(f"{holds} {len(classes)} classes but {name} has {columns}: {advice}.")
     return classes
-
-
-def _count_columns(classes, n_columns):
-    """Whether labels are whole numbers that can be numbers of columns, from 0."""
-    if classes.dtype.kind not in "iuf":
-        return False
-    return classes[0] >= 0 and classes[-1] < n_columns and np.array_equal(classes, np.rint(classes))
 
 
 def _complete_single_class(classes, pos_label, name):

@@ -346,7 +346,16 @@ def check_problem(
     """
     indicator = isinstance(notion, Multilabel)
     if isinstance(y_true, Problem):
-        _check_kind(y_true, indicator, soft)
+        if y_true.indicator != indicator:
+            raise ValueError(
+                "The Problem holds an indicator matrix: pass notion=Multilabel(), or one column."
+                if y_true.indicator
+                else "notion=Multilabel() needs an indicator matrix, and the Problem holds labels."
+            )
+        if y_true.votes is not None and not soft:
+            raise ValueError(
+                "The Problem holds soft labels, and this function needs one label per sample."
+            )
         _check_complete(y_true, incomplete)
         if notion is not None:
             y_true.require_order(notion)
@@ -409,20 +418,6 @@ def _with_clusters(problem, groups, sample_weight, y_true):
 
 
 # --- Labels with several columns ------------------------------------------------------------------
-
-
-def _check_kind(problem, indicator, soft):
-    """Raise for a `Problem` of soft labels or of an indicator matrix where it is not expected."""
-    if problem.indicator != indicator:
-        raise ValueError(
-            "The Problem holds an indicator matrix: pass notion=Multilabel(), or one column."
-            if problem.indicator
-            else "notion=Multilabel() needs an indicator matrix, and the Problem holds labels."
-        )
-    if problem.votes is not None and not soft:
-        raise ValueError(
-            "The Problem holds soft labels, and this function needs one label per sample."
-        )
 
 
 def _check_complete(problem, incomplete):
@@ -500,12 +495,6 @@ def indicator_problem(
     Missing cells are NaN; each label has a known one.
     """
     target = check_indicators(y_true, name=labels_name)
-    raw = _label_columns(y_proba, name)
-    if len(raw) != len(target):
-        raise ValueError(
-            f"{labels_name} and {name} must have the same number of samples: {labels_name} has "
-            f"{len(target)}, {name} has {len(raw)}."
-        )
     named = _named_columns(y_true)
     if labels is not None:
         classes = np.asarray(labels)
@@ -518,7 +507,12 @@ def indicator_problem(
         classes = np.arange(target.shape[1]) if named is None else named
     if labels is not None and named is not None:
         check_order(y_true, classes, labels_name, remedy=None)
-    forecast = _check_label_columns(raw, y_proba, classes, name)
+    forecast = check_label_probabilities(y_proba, classes, name=name)
+    if len(forecast) != len(target):
+        raise ValueError(
+            f"{labels_name} and {name} must have the same number of samples: {labels_name} has "
+            f"{len(target)}, {name} has {len(forecast)}."
+        )
     weight, forecast, target = drop_zero_weights(sample_weight, forecast, target)
     unknown = np.isnan(target).all(axis=0)
     if unknown.any():
@@ -533,20 +527,12 @@ def check_label_probabilities(
     y_proba: ArrayLike, classes: np.ndarray, *, name: str = "y_proba"
 ) -> np.ndarray:
     """Probabilities (n, L) of the labels `classes`, from what `indicator_problem` takes."""
-    return _check_label_columns(_label_columns(y_proba, name), y_proba, classes, name)
-
-
-def _label_columns(y_proba, name):
-    """Numbers (n, L) from a matrix, or from a list of L arrays (n, 2) of two columns each."""
+    columns = y_proba
     if isinstance(y_proba, (list, tuple)) and len(y_proba):
         parts = [np.asarray(to_numpy(part, name=name)) for part in y_proba]
         if all(part.ndim == 2 and part.shape == (len(parts[0]), 2) for part in parts):
-            y_proba = np.column_stack([part[:, 1] for part in parts])
-    return check_features(y_proba, name=name)
-
-
-def _check_label_columns(raw, y_proba, classes, name):
-    """Probabilities of the labels; a column for each, in their order."""
+            columns = np.column_stack([part[:, 1] for part in parts])
+    raw = check_features(columns, name=name)
     if raw.shape[1] != len(classes):
         raise ValueError(
             f"There are {len(classes)} labels but {name} has {raw.shape[1]} columns: pass a "
@@ -780,7 +766,16 @@ def read_samples(
     }
     if isinstance(y_true, ForecastSummary):
         refuse_data_of_summary(y_true, y_proba, **columns)
-        return _of_summary(y_true, notion)
+        name, n_samples, classes = y_true.summarised_notion()
+        summarised = NOTIONS[name]()
+        if isinstance(notion, Auto):
+            notion = summarised
+        if type(notion.for_columns(len(classes))) is not type(summarised):
+            raise ValueError(
+                f"The {type(y_true).__name__} was made for notion={name!r}, got notion="
+                f"{notion!r}: pass notion={name!r} if the function has it, or make another one."
+            )
+        return SketchedSamples(classes, notion, n_samples, y_true.scored())
     if not isinstance(notion, Multilabel):
         return Samples.of(y_true, y_proba, notion, **columns)
     problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
@@ -791,20 +786,6 @@ def read_samples(
         for label in problem.of_labels()
     ]
     return SketchedSamples(problem.classes, notion, problem.n_samples, rows)
-
-
-def _of_summary(summary, notion):
-    """The rows of a summary, which has its own notion."""
-    name, n_samples, classes = summary.summarised_notion()
-    summarised = NOTIONS[name]()
-    if isinstance(notion, Auto):
-        notion = summarised
-    if type(notion.for_columns(len(classes))) is not type(summarised):
-        raise ValueError(
-            f"The {type(summary).__name__} was made for notion={name!r}, got notion="
-            f"{notion!r}: pass notion={name!r} if the function has it, or make another one."
-        )
-    return SketchedSamples(classes, notion, n_samples, summary.scored())
 
 
 def _scaled(weight):

@@ -269,8 +269,7 @@ class DiagonalDisplay(Display):
         for ax, (event, records), sample in zip(axes, panels, samples, strict=True):
             if ref_style is not None:
                 earlier = [line for line in ax.lines if line.get_label() == self._diagonal]
-                style = {"color": GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1.5}
-                style |= {"label": self._diagonal, **ref_style}
+                style = DOTTED | {"label": self._diagonal} | ref_style
                 artists["ref_line"] += earlier[:1] or ax.plot([0, 1], [0, 1], **style)
             color = self._draw_curves(ax, records, artists, **options)
             if hist_style is not None and sample is not None:
@@ -370,6 +369,7 @@ GREY = "0.35"
 LINES = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (7, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FEW = 40  # a curve with at most this many points has markers
+DOTTED = {"color": GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1.5}  # lines to compare with
 NARROW = 3.0  # inches; narrower axes have smaller letters
 _CURVE = "skcalib curve"  # group id of the lines of a display, with its number
 _SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
@@ -567,12 +567,10 @@ def _choose_scale(quantiles, scale):
             "scale='logit' shows no forecasts of exactly 0 or 1, which occur: use scale='sqrt', or "
             "clip the forecasts."
         )
-    if scale != "auto":
-        return scale
-    if not (at_zero or at_one):
-        return "linear"
     very = (at_zero and at_one) or np.any((q95 < 0.02) | (q05 > 0.98))
-    return "logit" if very and inside else "sqrt"
+    crowded = "logit" if very and inside else "sqrt"
+    automatic = crowded if at_zero or at_one else "linear"
+    return automatic if scale == "auto" else scale
 
 
 def _set_scale(ax, quantiles, scale):
@@ -743,13 +741,15 @@ def place_legend(ax, entries, figure=None, **style):
 
     if not entries:
         return
-    if figure is None:
-        size = "small" if width_of(ax) > _NARROW_LEGEND else "x-small"
-        place = {"loc": "best", "fontsize": size, "handlelength": 2.4}
-    else:
-        columns = 2 if figure.get_figwidth() > 6 else 1
-        place = {"loc": "outside lower center", "fontsize": "small", "frameon": False}
-        place["ncols"] = columns
+    size = "small" if width_of(ax) > _NARROW_LEGEND else "x-small"
+    place = {"loc": "best", "fontsize": size, "handlelength": 2.4}
+    if figure is not None:
+        place = {
+            "loc": "outside lower center",
+            "fontsize": "small",
+            "frameon": False,
+            "ncols": 2 if figure.get_figwidth() > 6 else 1,
+        }
     legend = (figure or ax).legend(*zip(*entries, strict=True), **{**place, **style})
     legend.set_gid(None if figure is None else _SHARED)
     for handle in legend.legend_handles:

@@ -259,11 +259,10 @@ def _draw_references(ax, curves, lines, text, ref_style):
     different = not np.allclose([curve.rate for curve in curves], curves[0].rate)
     drawn = []
     for curve, line in zip(curves, lines, strict=True):
-        style = {"linestyle": ":", "linewidth": 1.3}
-        style["color"] = line.get_color() if different else base.GREY
-        mark = f"{text} {curve.rate:.9g}"
+        color = line.get_color() if different else base.GREY
+        style = {"linestyle": ":", "linewidth": 1.3, "color": color, **ref_style}
         points = np.column_stack([curve.threshold, curve.reference])
-        drawn.append(_draw_once(ax, points, text, mark, style | ref_style))
+        drawn.append(_draw_once(ax, points, text, f"{text} {curve.rate:.9g}", style))
     return list(dict.fromkeys(drawn))
 
 
@@ -310,8 +309,17 @@ class MurphyCurve(DecisionCurve):
         cost, reach = shares.mean(costs, confidence_level)
         remaining = None
         if seed is not None:
-            recalibrated = ConfusionShares.of(_recalibrated(source.problem, seed), threshold)
-            remaining, _ = recalibrated.mean(costs, confidence_level)
+            smoother = LogitSmoother(random_state=seed)
+            (solved,) = solve_notion(source.problem, notion=Canonical(), smoother=smoother)
+            recalibrated = replace(  # the same samples with out-of-fold recalibrated probabilities
+                source.problem,
+                forecast=solved.conditional,
+                labels_or_target=solved.target,
+                weight=solved.weight,
+                square=solved.square,
+                count=None,
+            )
+            remaining, _ = ConfusionShares.of(recalibrated, threshold).mean(costs, confidence_level)
         return cls(
             name=source.model,
             event=source.event,
@@ -324,20 +332,6 @@ class MurphyCurve(DecisionCurve):
             brier=source.problem.mean_loss(Brier()),
             remaining=remaining,
         )
-
-
-def _recalibrated(problem, seed):
-    """The same samples with out-of-fold recalibrated probabilities."""
-    smoother = LogitSmoother(random_state=seed)
-    (solved,) = solve_notion(problem, notion=Canonical(), smoother=smoother)
-    return replace(
-        problem,
-        forecast=solved.conditional,
-        labels_or_target=solved.target,
-        weight=solved.weight,
-        square=solved.square,
-        count=None,
-    )
 
 
 class MurphyDisplay(DecisionDisplay):
@@ -539,15 +533,31 @@ class MurphyDisplay(DecisionDisplay):
         if ref_style is not None:
             artists["ref_line"] += _draw_references(ax, curves, lines, "No model", ref_style)
         for curve, line in zip(curves, lines, strict=True):
-            if curve.remaining is not None:
-                style = {"color": line.get_color(), "linestyle": "--", "linewidth": 1.0}
-                style |= {"label": base.once(ax, "After recalibration"), "zorder": 3}
-                artists["remaining"] += ax.plot(curve.threshold, curve.remaining, **style)
-                style = {"color": _REGRET, "alpha": 0.5, "linewidth": 0, "zorder": 2.5}
-                style |= {"label": base.once(ax, "Regret of miscalibration"), "interpolate": True}
-                ends = curve.threshold, curve.remaining, curve.estimate
-                area = ax.fill_between(*ends, where=curve.regret > 0, **style)
-                artists["regret"].append(area)
+            if curve.remaining is None:
+                continue
+            style = {
+                "color": line.get_color(),
+                "linestyle": "--",
+                "linewidth": 1.0,
+                "label": base.once(ax, "After recalibration"),
+                "zorder": 3,
+            }
+            artists["remaining"] += ax.plot(curve.threshold, curve.remaining, **style)
+            regret = base.draw_band(
+                ax,
+                curve.threshold,
+                curve.remaining,
+                curve.estimate,
+                {
+                    "color": _REGRET,
+                    "alpha": 0.5,
+                    "zorder": 2.5,
+                    "where": curve.regret > 0,
+                    "interpolate": True,
+                },
+                "Regret of miscalibration",
+            )
+            artists["regret"].append(regret)
 
     def _set_heights(self, ax, curves, top):
         ax.autoscale(axis="y")
@@ -824,10 +834,10 @@ class DecisionCurveDisplay(DecisionDisplay):
     def _draw_beside(self, ax, curves, lines, artists, ref_style):
         if ref_style is not None:
             artists["treat_all"] += _draw_references(ax, curves, lines, "Treat all", ref_style)
-            threshold, text = curves[0].threshold, "Treat none"
             style = {"color": base.GREY, "linestyle": "-", "linewidth": 0.8, **ref_style}
-            points = np.column_stack([threshold, np.zeros(len(threshold))])
-            artists["treat_none"].append(_draw_once(ax, points, text, text, style))
+            points = np.column_stack([curves[0].threshold, np.zeros_like(curves[0].threshold)])
+            line = _draw_once(ax, points, "Treat none", "Treat none", style)
+            artists["treat_none"].append(line)
 
     def _set_heights(self, ax, curves, top):
         top = max(top, *(1.08 * _largest(curve) for curve in curves)) or 0.01  # no event occurs

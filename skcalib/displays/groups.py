@@ -230,8 +230,13 @@ class GroupCalibrationDisplay(base.Display):
         for panel, (event, groups) in zip(axes, drawn.items(), strict=True):
             place = np.arange(len(groups), dtype=np.float64)
             beside = place - (0.16 if equal_scores else 0.0)
-            style = {"color": base.COLORS[0], "marker": "o", "markersize": 6, "elinewidth": 1.5}
-            style["label"] = f"Observed - predicted, {level * 100:g} % for all groups at once"
+            style = {
+                "color": base.COLORS[0],
+                "marker": "o",
+                "markersize": 6,
+                "elinewidth": 1.5,
+                "label": f"Observed - predicted, {level * 100:g} % for all groups at once",
+            }
             differences = _draw_intervals(
                 panel,
                 [group.difference for group in groups],
@@ -243,8 +248,13 @@ class GroupCalibrationDisplay(base.Display):
             artists["differences"].append(differences)
             known = [k for k, group in enumerate(groups) if group.equal_scores is not None]
             if equal_scores and known:
-                style = {"color": base.COLORS[1], "marker": "D", "markersize": 5, "elinewidth": 1.2}
-                style["label"] = "Against all samples with equal scores"
+                style = {
+                    "color": base.COLORS[1],
+                    "marker": "D",
+                    "markersize": 5,
+                    "elinewidth": 1.2,
+                    "label": "Against all samples with equal scores",
+                }
                 differences = _draw_intervals(
                     panel,
                     [groups[k].equal_scores for k in known],
@@ -254,13 +264,17 @@ class GroupCalibrationDisplay(base.Display):
                 )
                 artists["equal_scores"].append(differences)
             if shrunk:
-                style = {"color": "black", "markersize": 9, "markeredgewidth": 1.8, "zorder": 5}
-                style["label"] = "Shrunken towards the mean of the groups"
+                style = {
+                    "color": "black",
+                    "markersize": 9,
+                    "markeredgewidth": 1.8,
+                    "zorder": 5,
+                    "label": "Shrunken towards the mean of the groups",
+                }
                 values = [group.shrunk for group in groups]
                 artists["shrunk"] += panel.plot(values, beside, "|", **style)
             earlier = [line for line in panel.lines if line.get_gid() == _ZERO]
-            style = {"color": base.GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1.5}
-            zero = earlier[0] if earlier else panel.axvline(0, gid=_ZERO, **style)
+            zero = earlier[0] if earlier else panel.axvline(0, gid=_ZERO, **base.DOTTED)
             artists["ref_line"].append(zero)
             both = equal_scores and bool(known)
             _label(panel, event, groups, len(panels[event]), both=both)
@@ -305,14 +319,12 @@ def _label(ax, event, groups, total, *, both):
     low, high = ax.get_xlim()
     ends = min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low))
     ax.set_xlim(ends, auto=None)  # a panel that shares the axis may need more
-    title = [base.event_text(event)] if event else []
-    if total > len(groups):
-        title.append(f"{len(groups)} of {total:,} groups: the smallest p-values")
-    if title:
-        ax.set_title("\n".join(title), fontsize="medium")
-    for child in list(ax.child_axes):
-        if child.get_label() == "skcalib counts":
-            child.remove()
+    cut = f"{len(groups)} of {total:,} groups: the smallest p-values"
+    title = [base.event_text(event) if event else "", cut if total > len(groups) else ""]
+    if any(title):
+        ax.set_title("\n".join(filter(None, title)), fontsize="medium")
+    for child in [child for child in ax.child_axes if child.get_label() == "skcalib counts"]:
+        child.remove()
     right = ax.secondary_yaxis("right", label="skcalib counts")
     right.set_yticks(place, [f"n = {group.n_samples:,}" for group in groups], fontsize="small")
     right.tick_params(length=0, labelcolor=base.GREY)
@@ -442,18 +454,16 @@ def title(diagram, name, unit):
 
     The upper end of the interval of a lower bound does not limit the grouping loss itself.
     """
-    bound, decimals = diagram.grouping_loss, decimals_of(diagram.grouping_loss)
-    lines = [] if name is None else [str(name)]
-    if float(f"{bound.estimate:.{decimals}f}") > 0:
-        low, high = (f"{max(end, 0.0):.{decimals}f}" for end in (bound.low, bound.high))
-        lines.append(f"Grouping loss ≥ {bound.estimate:.{decimals}f} [{low}, {high}]")
-    else:
-        lines.append("Grouping loss: none detected")
-    error = diagram.calibration_error
-    detected = float(f"{error:.{decimals}f}") > 0
-    text = f" {error:.{decimals}f} ({unit})" if detected else f": none detected ({unit})"
-    lines.append(f"Calibration error{text}")
-    return "\n".join(lines)
+    bound, error = diagram.grouping_loss, diagram.calibration_error
+    decimals = decimals_of(bound)
+    estimate, low, high, corrected = (
+        f"{value:.{decimals}f}"
+        for value in (bound.estimate, max(bound.low, 0.0), max(bound.high, 0.0), error)
+    )
+    grouping = f" ≥ {estimate} [{low}, {high}]" if float(estimate) > 0 else ": none detected"
+    calibration = f" {corrected}" if float(corrected) > 0 else ": none detected"
+    lines = [f"Grouping loss{grouping}", f"Calibration error{calibration} ({unit})"]
+    return "\n".join(lines if name is None else [str(name), *lines])
 
 
 # --- Drawing of regions ---------------------------------------------------------------------------
@@ -569,10 +579,15 @@ def write_numbers(ax, diagram, places, n_rules):
     for number, index in enumerate(most_told(diagram, n_rules), start=1):
         above = diagram.side[index] == ABOVE
         at = places[index], diagram.high[index] if above else diagram.low[index]
-        style = {"color": COLORS[diagram.side[index]], "va": "bottom" if above else "top"}
-        style |= {"ha": "center", "fontsize": "small", "fontweight": "bold", "zorder": 5}
-        move = 0, 2 if above else -2
-        ax.annotate(str(number), at, move, textcoords="offset points", **style)
+        style = {
+            "color": COLORS[diagram.side[index]],
+            "va": "bottom" if above else "top",
+            "ha": "center",
+            "fontsize": "small",
+            "fontweight": "bold",
+            "zorder": 5,
+        }
+        ax.annotate(str(number), at, (0, 2 if above else -2), textcoords="offset points", **style)
 
 
 # --- The diagram ----------------------------------------------------------------------------------

@@ -191,19 +191,27 @@ class MonitorDisplay:
 
         style = base.line_style(kwargs)
         monitor = self.windows is not None
-        n_panels, size = (2, (6.6, 5.8)) if monitor else (1, (6.6, 3.6))
-        axes = base.panel_axes(ax, n_panels, size=size, sharex=True)
+        size = (6.6, 5.8) if monitor else (6.6, 3.6)
+        axes = base.panel_axes(ax, 2 if monitor else 1, size=size, sharex=True)
         top, threshold = axes[0], -np.log10(self.alpha)
-        style = {"label": name or ("Statistic" if monitor else "e-value"), **style}
-        line = _draw_path(top, self.path, threshold, style)
-        limit = {"color": base.GREY, "linestyle": "--", "linewidth": 1.2, "zorder": 2}
-        limit["label"] = f"Threshold {1 / self.alpha:,.6g}"
-        drawn = top.axhline(threshold, **limit)
-        alarms = _draw_alarms(top, self.alarms, "Alarm" if monitor else "First rejection")
+        statistic, alarm = ("Statistic", "Alarm") if monitor else ("e-value", "First rejection")
+        line = _draw_path(top, self.path, threshold, {"label": name or statistic, **style})
+        limit = {
+            "color": base.GREY,
+            "linestyle": "--",
+            "linewidth": 1.2,
+            "zorder": 2,
+            "label": f"Threshold {1 / self.alpha:,.6g}",
+        }
+        artists = {
+            "line": [line],
+            "threshold": [top.axhline(threshold, **limit)],
+            "alarms": [_draw_alarms(top, self.alarms, alarm)],
+            "differences": [],
+        }
         top.set_ylabel("Evidence of a change" if monitor else "e-value")
         top.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         top.yaxis.set_major_formatter(FuncFormatter(_power))
-        artists = {"line": [line], "threshold": [drawn], "alarms": [alarms], "differences": []}
         if monitor:
             windows = _draw_windows(axes[1], self.windows, self.confidence_level)
             artists["differences"] = [windows]
@@ -217,9 +225,8 @@ class MonitorDisplay:
             panel.set_axisbelow(True)
         axes[-1].set_xlabel("Number of samples")
         if legend and monitor and base.fills_figure(axes):
-            base.common_legend(
-                axes, [pair for panel in axes for pair in base.legend_entries(panel)]
-            )
+            entries = [pair for panel in axes for pair in base.legend_entries(panel)]
+            base.common_legend(axes, entries)
         elif legend:
             base.draw_legends(axes)
         return base.keep(self, axes, artists)
@@ -230,30 +237,27 @@ def _with_alarms(path: np.ndarray, alarms: Sequence[Alarm]) -> np.ndarray:
     points = {at: [value] for at, value in path.tolist() if np.isfinite(value) or value > 0}
     for alarm in alarms:
         points[float(alarm.at)] = [alarm.log_statistic, np.nan]
-    rows = [(at, value) for at in sorted(points) for value in points[at]]
-    return np.array(rows).reshape(-1, 2)
+    return np.array([(at, value) for at in sorted(points) for value in points[at]]).reshape(-1, 2)
 
 
 # --- Drawing --------------------------------------------------------------------------------------
 
 
-_LN10 = np.log(10)
 _LOWEST = -3.0  # powers of ten below 1 that are drawn at least
 
 
 def _draw_path(ax, path, threshold, style):
     """The statistic in powers of ten; infinite values are at the upper end."""
-    power = path[:, 1] / _LN10
+    power = path[:, 1] / np.log(10)
     finite = power[np.isfinite(power)]
     top = max(threshold, finite.max(initial=0.0)) + 0.5
-    bottom = min(-0.5, max(finite.min(initial=0.0) - 0.3, _LOWEST))
+    bottom = finite.min(initial=0.0) - 0.3
+    if finite.min(initial=0.0) >= _LOWEST:
+        bottom = np.clip(bottom, _LOWEST, -0.5)
     shown = np.where(power == np.inf, top, np.where(power == -np.inf, np.nan, power))
     style = {"color": base.COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
-    line = ax.plot(path[:, 0], shown, **style)[0]
-    if len(finite) and finite.min() < _LOWEST:
-        bottom = finite.min() - 0.3
     ax.set_ylim(bottom, top)
-    return line
+    return ax.plot(path[:, 0], shown, **style)[0]
 
 
 def _draw_alarms(ax, alarms, label):
@@ -264,17 +268,23 @@ def _draw_alarms(ax, alarms, label):
 
 
 def _draw_windows(ax, windows, level):
-    ax.axhline(0, color=base.GREY, linestyle=":", linewidth=1.2, zorder=1.5)
+    ax.axhline(0, **base.DOTTED)
     ax.set_ylabel("Observed - forecast")
     if not windows:
         return None
     centre, reach = base.ends_of([window.difference(level) for window in windows])
     place = [(window.first + window.last) / 2 for window in windows]
-    style = {"markersize": 4.5, "elinewidth": 1.2, "capsize": 2}
-    if len(windows) > base.FEW:
-        style = {"markersize": 2.5, "elinewidth": 0.8, "capsize": 0}
-    style |= {"color": base.COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
-    style["label"] = f"Window, {level * 100:g} % interval"
+    many = len(windows) > base.FEW
+    style = {
+        "markersize": 2.5 if many else 4.5,
+        "elinewidth": 0.8 if many else 1.2,
+        "capsize": 0 if many else 2,
+        "color": base.COLORS[0],
+        "linestyle": "none",
+        "marker": "o",
+        "zorder": 3,
+        "label": f"Window, {level * 100:g} % interval",
+    }
     return ax.errorbar(place, centre, yerr=np.where(np.isfinite(reach), reach, 0), **style)
 
 
@@ -282,5 +292,4 @@ def _power(value, _):
     """A power of ten as a tick: numbers up to 1,000, and beyond them the power."""
     if value != int(value):
         return ""
-    power = int(value)
-    return f"{10.0**power:,g}" if -3 <= power <= 3 else f"$10^{{{power}}}$"
+    return f"{10.0**value:,g}" if -3 <= value <= 3 else f"$10^{{{int(value)}}}$"

@@ -508,8 +508,9 @@ class RecalibrationDisplay(base.DiagonalDisplay):
                     f"was fitted to {fitted}."
                 )
         positive = _positive(known, pos_label)
-        if positive == 0 and proba is not None and np.size(y_proba) == len(proba):
-            proba = proba[:, ::-1]  # the single column is the probability of the first class
+        # A single column is the probability of the first class.
+        if positive == 0 and y_proba is not None and np.size(y_proba) == len(y_proba):
+            proba = proba[:, ::-1]
         columns = _columns(known, classes, positive)
         points = {"proba": proba, "max_points": max_points}
         maps = [

@@ -51,7 +51,7 @@ from skcalib.errors.corp import (
     consistency_band,
     spread,
 )
-from skcalib.estimators.classifiers import align_classes, classifier_proba, name_with_response
+from skcalib.estimators.classifiers import name_with_response, proba_and_classes
 from skcalib.risk_models.summary import summary_of_problem
 from skcalib.smoothers import (
     SMOOTHERS,
@@ -274,8 +274,12 @@ class SmoothCurve:
         self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
 
     def refit(self, labels):
-        """The curve of each column of labels (n, B)."""
-        return self._apply(labels.astype(np.float64))
+        """The curve of each column of labels (n, B), or of other numbers."""
+        again = clone(self._fitted)
+        if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
+            again.set_params(bandwidth=self._fitted.bandwidth_)
+        again.fit(self._fitted.forecast_, labels.astype(np.float64), self._fitted.weight_)
+        return again.predict(self._grid)
 
     def confidence(self, confidence_level, n_resamples, rng):
         """Lower and upper limits of the curve."""
@@ -283,7 +287,7 @@ class SmoothCurve:
         # sum of the squared weights, which is the inverse of the effective size. Signs of clusters
         # give that of perfectly dependent samples of a cluster.
         signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
-        inverse = np.mean(self._apply(signs) ** 2, axis=1)
+        inverse = np.mean(self.refit(signs) ** 2, axis=1)
         if self._cluster is not None:
             fitted = np.interp(self._fitted.forecast_[:, 1], self.prob_pred, self.prob_true)
             common = intraclass_correlation(
@@ -292,19 +296,12 @@ class SmoothCurve:
                 self._fitted.weight_,
                 self._cluster,
             )
-            together = np.mean(self._apply(signs[self._cluster]) ** 2, axis=1)
+            together = np.mean(self.refit(signs[self._cluster]) ** 2, axis=1)
             inverse = inverse + common * np.maximum(together - inverse, 0.0)
             units = independent_size(self._fitted.weight_, cluster=self._cluster)
             confidence_level = student_level(confidence_level, units)
         size = 1 / inverse
         return clopper_pearson(self.prob_true, np.maximum(size, 1), confidence_level)
-
-    def _apply(self, values):
-        again = clone(self._fitted)
-        if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
-            again.set_params(bandwidth=self._fitted.bandwidth_)
-        again.fit(self._fitted.forecast_, values, self._fitted.weight_)
-        return again.predict(self._grid)
 
 
 class SplinedCurve:
@@ -763,8 +760,9 @@ class ReliabilityDisplay(base.DiagonalDisplay):
                     f"cv_results refers to sample {max(test)}, but y has {len(y)} samples: pass "
                     "the X and y of the cross-validation."
                 )
-            proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
-            proba, classes = align_classes(proba, estimator.classes_, y[test])
+            proba, classes = proba_and_classes(
+                estimator, take_rows(X, test), y[test], response_method=response_method
+            )
             problem = check_problem(
                 y[test],
                 proba,

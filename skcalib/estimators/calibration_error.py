@@ -202,10 +202,18 @@ class CalibrationErrorEstimator(ClassifierInspector):
         """
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
+        # A smoother that was not passed, and draws, has the seed of the estimator.
+        smoother, _ = resolve_estimate(self.smoother, self.method, resolve_loss(self.loss))
+        named = self.smoother is None or isinstance(self.smoother, str)
+        draws = smoother is not None and "random_state" in smoother.get_params()
+        if named and draws and self.random_state is not None:
+            smoother = clone(smoother).set_params(random_state=self.random_state)
+        else:
+            smoother = self.smoother
         estimate = partial(
             estimate_proper_error,
             loss=self.loss,
-            smoother=self._seeded_smoother(),
+            smoother=smoother,
             method=self.method,
             confidence_level=float(self.confidence_level),
             n_jobs=self.n_jobs,
@@ -266,12 +274,3 @@ class CalibrationErrorEstimator(ClassifierInspector):
         if self.estimator is None:
             tags.input_tags.positive_only = True  # X holds probabilities
         return tags
-
-    def _seeded_smoother(self):
-        """The smoother; one that was not passed, and draws, has the seed of the estimator."""
-        smoother, _ = resolve_estimate(self.smoother, self.method, resolve_loss(self.loss))
-        named = self.smoother is None or isinstance(self.smoother, str)
-        seeded = smoother is not None and "random_state" in smoother.get_params()
-        if named and seeded and self.random_state is not None:
-            return clone(smoother).set_params(random_state=self.random_state)
-        return self.smoother

@@ -124,7 +124,7 @@ def classifier_proba(
     Decision values are scaled by their spread in the rows of X with positive weights.
     """
     check_response_method(response_method)
-    response = ClassifierResponse.of(estimator, _weighted_rows(X, weight), response_method)
+    response = ClassifierResponse.of(estimator, some_rows(X, weight, None), response_method)
     return response.proba(estimator, X)
 
 
@@ -145,10 +145,6 @@ def method_to_recalibrate(
         values = decision_values(classifier, X)[certain]
         return "decision_function" if np.ptp(values, axis=0).any() else method
     return method
-
-
-def _weighted_rows(X, weight):
-    return X if weight is None or (weight > 0).all() else take_rows(X, np.flatnonzero(weight > 0))
 
 
 def decision_values(classifier: Any, X: MatrixLike) -> np.ndarray:
@@ -235,10 +231,20 @@ def classes_of(estimator: Any) -> np.ndarray:
     return np.asarray(estimator.classes_)
 
 
-def align_classes(
-    proba: np.ndarray, classes: np.ndarray, y: np.ndarray
+def proba_and_classes(
+    estimator: Any,
+    X: MatrixLike,
+    y: np.ndarray,
+    *,
+    response_method: ResponseMethod = "auto",
+    weight: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Add a column of zeros for each label of y that is unknown to the classifier, and sort."""
+    """`classifier_proba`, and the class of each column, which are those of y too.
+
+    A label of y that is unknown to the classifier has a column of zeros.
+    """
+    proba = classifier_proba(estimator, X, response_method=response_method, weight=weight)
+    classes = classes_of(estimator)
     unknown = np.setdiff1d(y, classes)
     if len(unknown) == 0 and len(classes) > 1:
         return proba, classes
@@ -324,8 +330,9 @@ def held_out_problem(
                 "(GridSearchCV and cross_validate do that): wrap it in "
                 "sklearn.frozen.FrozenEstimator to keep it fitted."
             )
-        proba = classifier_proba(estimator, X, response_method=response_method, weight=weight)
-        proba, classes = align_classes(proba, classes_of(estimator), y)
+        proba, classes = proba_and_classes(
+            estimator, X, y, response_method=response_method, weight=weight
+        )
     else:
         (X,), classes = indexable(X), _several_classes(y)
         folds = make_folds(cv, X, y, codes, split_groups)
@@ -445,8 +452,11 @@ def out_of_fold_proba(
             replace(of_fold, shift=of_fold.shift - offset).logits(v)
             for of_fold, v in zip(scales, values, strict=True)
         ]
-        known = map(_weighted_rows, logits, (take_rows(weight, test) for test in tests))
-        common = LogitScale.of(np.concatenate([*known]), tails=False)
+        known = [
+            some_rows(z, take_rows(weight, test), None)
+            for z, test in zip(logits, tests, strict=True)
+        ]
+        common = LogitScale.of(np.concatenate(known), tails=False)
         logits = [common.logits(z) for z in logits]
         scale = common.after(LogitScale(shift=-offset))
     # A class that is missing in a fold has the probability 0.
@@ -471,11 +481,13 @@ def _fold_values(estimator, X, y, train, test, classes, response_method, fit_par
     return both[:-1], replace(response, scale=scale)
 
 
-def some_rows(X: MatrixLike, weight: np.ndarray | None = None) -> MatrixLike:
-    """At most 2,000 rows of positive weight, from which properties of models are learned."""
+def some_rows(
+    X: MatrixLike, weight: np.ndarray | None = None, most: int | None = _MOST_ROWS
+) -> MatrixLike:
+    """Rows of positive weight, from which properties of models are learned; 2,000 at most."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     rows = np.arange(n_samples) if weight is None else np.flatnonzero(weight > 0)
-    few = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).astype(int)
+    few = np.linspace(0, len(rows) - 1, min(len(rows), most or len(rows))).astype(int)
     return X if len(few) == n_samples else take_rows(X, rows[few])
 
 
@@ -533,7 +545,7 @@ def use_fitted(
     rows: np.ndarray,
 ) -> HeldOut:
     """`HeldOut` of a fitted classifier, for the samples X, which are the rows `rows`."""
-    known = _weighted_rows(X, weight)
+    known = some_rows(X, weight, None)
     method = method_to_recalibrate(model, known, response_method)
     response = ClassifierResponse.of(model, known, method)
     return HeldOut(model, response, aligned_proba(model, X, classes, response), rows)
@@ -567,10 +579,10 @@ def fit_rows(
     fit_params: dict[str, Any] | None,
 ) -> Any:
     """A clone fitted on some rows; parameters with one entry per sample are sliced."""
-    params = {
-        name: take_rows(value, rows) if _per_sample(value, len(y)) else value
-        for name, value in (fit_params or {}).items()
-    }
+    params = {}
+    for name, value in (fit_params or {}).items():
+        sized = hasattr(value, "__len__") and not isinstance(value, (str, dict))
+        params[name] = take_rows(value, rows) if sized and len(value) == len(y) else value
     X = take_rows(X, rows)
     with threads_for(X):
         return clone_estimator(estimator).fit(X, y[rows], **params)
@@ -590,11 +602,6 @@ def clone_estimator(estimator: Any) -> Any:
         ) from error
 
 
-def _per_sample(value, n_samples):
-    sized = hasattr(value, "__len__") and not isinstance(value, (str, dict))
-    return sized and len(value) == n_samples
-
-
 # --- Estimators around another estimator ----------------------------------------------------------
 
 
@@ -610,6 +617,8 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
     _fitting_methods: tuple[str, ...] = ("fit",)
     #: Whether the object itself requests ``sample_weight``.
     _requests_weight = False
+    #: Whether a splitter, which may take metadata, is used where no clone is fitted too.
+    _splits = True
     #: What uses the weights if the wrapped estimator cannot, for the warning.
     _weighted = "recalibrator"
 
@@ -632,10 +641,6 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
     def _trains(self):
         """Whether clones of the estimator are fitted."""
         return not self._is_frozen()
-
-    def _splits(self):
-        """Whether a splitter is used, which may take metadata."""
-        return True
 
     def _is_fitted(self):
         return _is_fitted_classifier(self.estimator)
@@ -696,7 +701,7 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
         for method in self._fitting_methods:
             to_fit.add(caller=method, callee="fit")
             to_split.add(caller=method, callee="split")
-        if self._splits():
+        if self._splits or self._trains():
             router.add(splitter=self.cv, method_mapping=to_split)
         if self._trains():
             router.add(estimator=self._wrapped(), method_mapping=to_fit)
@@ -722,6 +727,7 @@ class ClassifierInspector(MetaEstimator):
     #: In a pipeline with metadata routing, clusters need no request, as those of a splitter.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _requests_weight = True
+    _splits = False
     _weighted = "estimate"
     #: Whether cells of an indicator matrix may be missing.
     _takes_incomplete = False
@@ -819,8 +825,6 @@ class ClassifierInspector(MetaEstimator):
 
     def _trains(self):
         return self.estimator is not None and self.cv is not None and not self._is_frozen()
-
-    _splits = _trains
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

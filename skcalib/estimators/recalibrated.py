@@ -105,8 +105,8 @@ class ClassifierTrainer(MetaEstimator):
         splitter = check_cv(self.cv, y, classifier=True)
         return folds_of_groups(splitter, X, y, **split_params)
 
-    def _held_out(self, X, y, folds, params, weight=None, *, ensemble=False):
-        """A list of `HeldOut`: one, or one per fold."""
+    def _held_out(self, X, y, folds, params, weight=None, *, ensemble=False, memory=None):
+        """A list of `HeldOut`: one, which `memory` keeps, or one per fold."""
         if self._is_frozen():
             classes, rows = self.estimator.classes_, np.arange(len(y))
             unknown = np.setdiff1d(y, classes)
@@ -118,7 +118,19 @@ class ClassifierTrainer(MetaEstimator):
             method = self.response_method
             return [use_fitted(self.estimator, X, classes, method, weight, rows=rows)]
         if not ensemble:
-            return [self._cross_fit(X, y, folds, params, weight)]
+            memory = os.fspath(memory) if isinstance(memory, os.PathLike) else memory
+            fit = check_memory(memory).cache(cross_fit, ignore=["n_jobs"])
+            held_out = fit(
+                self._wrapped(),
+                X,
+                y,
+                folds,
+                params,
+                response_method=self.response_method,
+                n_jobs=self.n_jobs,
+                weight=weight,
+            )
+            return [held_out]
         (X,) = indexable(X)
         fit = partial(
             fit_fold,
@@ -131,19 +143,6 @@ class ClassifierTrainer(MetaEstimator):
             weight=weight,
         )
         return run_each(fit, folds, n_jobs=self.n_jobs)
-
-    def _cross_fit(self, X, y, folds, params, weight, fit=cross_fit):
-        method = self.response_method
-        return fit(
-            self._wrapped(),
-            X,
-            y,
-            folds,
-            params,
-            response_method=method,
-            n_jobs=self.n_jobs,
-            weight=weight,
-        )
 
 
 @completes_docstrings
@@ -425,8 +424,14 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         return resolve_recalibrator(self.recalibrator)
 
     def _check_parameters(self):
-        if not self._selects():
-            self._refuse_hidden_features(self._recalibrator())
+        recalibrator = None if self._selects() else self._recalibrator()
+        for _, step in recalibrator.steps if isinstance(recalibrator, Pipeline) else []:
+            if takes_features(step):
+                name = type(step).__name__
+                raise ValueError(
+                    f"The Pipeline of recalibrators has a {name}, but passes it no features: use "
+                    f"{name} alone, with the other recalibrator as its parameter."
+                )
         resolve_training_loss(self.loss)
         if self.candidates is not None:
             candidate_names(self.candidates)  # raises for what is no recalibrator
@@ -437,17 +442,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
                 "FrozenEstimator from sklearn.frozen, and fit to held-out data."
             )
         check_parameters_of(self)
-
-    def _refuse_hidden_features(self, recalibrator):
-        """Raise for a step of a Pipeline that takes features, as a Pipeline does not pass them."""
-        steps = recalibrator.steps if isinstance(recalibrator, Pipeline) else []
-        for _, step in steps:
-            if takes_features(step):
-                name = type(step).__name__
-                raise ValueError(
-                    f"The Pipeline of recalibrators has a {name}, but passes it no features: use "
-                    f"{name} alone, with the other recalibrator as its parameter."
-                )
 
     def _select(self, held_out, y, weight, folds):
         """Compare the candidates on all held-out predictions."""
@@ -626,15 +620,10 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
                 "these samples out, or folds that test each sample."
             )
         check_fold_classes(y, folds)
-        (held_out,) = self._held_out(X, y, folds, params)
+        (held_out,) = self._held_out(X, y, folds, params, memory=self.memory)
         self.estimator_, self.response_ = held_out.model, held_out.response
         self.classes_ = classes_of(self.estimator_)
         return held_out.proba
-
-    def _cross_fit(self, X, y, folds, params, weight):
-        memory = os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory
-        cached = check_memory(memory).cache(cross_fit, ignore=["n_jobs"])
-        return super()._cross_fit(X, y, folds, params, weight, cached)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classifier that was fitted on all samples.

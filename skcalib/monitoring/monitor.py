@@ -595,16 +595,14 @@ class CalibrationMonitor(StreamEstimator):
         self._starts, self.log_statistic_ = starts, float(path[-1])
         self.n_samples_seen_ += used
         self._add_to_total(part, weight)
-        self._add_to_window(part, weight, None if by is None else by[:used])
-        if len(above):
-            self._alarm([path[-1] for path in sums])
-        return used
-
-    def _add_to_window(self, part, weight, by):
-        self._in_window += len(part.weight)
+        self._in_window += used
+        by = None if by is None else by[:used]
         self._sketch = copy(self._sketch).partial_fit(part.labels, part.forecast, weight, by=by)
         terms = event_terms(part, weight, Auto())
         self._current = np.cumsum(np.vstack([self._current, terms]), axis=0)[-1]
+        if len(above):
+            self._alarm([path[-1] for path in sums])
+        return used
 
     def _add_to_total(self, part, weight):
         """Sums since the last start, and at the new lowest ratios among these samples."""

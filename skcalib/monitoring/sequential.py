@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from itertools import islice
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib import kernels
 from skcalib._util.formatting import Record
-from skcalib._util.messages import is_finite, shown
+from skcalib._util.messages import did_you_mean, is_finite, shown
 from skcalib._util.packing import pack, plain, refused, require, require_arrays, unpack
 from skcalib._util.parameters import completes_docstrings
 from skcalib._util.types import ArrayLike
@@ -110,6 +110,16 @@ class StreamEstimator(BaseEstimator):
     features: Any
     alpha: float
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Say which method was probably meant by a name that does not exist."""
+            if name.startswith("_") or name.endswith("_"):  # of the state
+                return object.__getattribute__(self, name)  # raises
+            methods = [method for method in dir(type(self)) if not method.startswith("_")]
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{message}.{did_you_mean(name, methods)}")
+
     @one_at_a_time
     def to_bytes(self) -> bytes:
         """The state as bytes, for `from_bytes`; contains no pickle.
@@ -121,10 +131,22 @@ class StreamEstimator(BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         header, arrays = self._own_state()
+        parameters = self.get_params(deep=False)
+        if parameters["labels"] is not None:
+            labels = np.asarray(parameters["labels"])
+            parameters["labels"] = [plain(label, "labels") for label in labels]
+        kind = type(resolve_notion(parameters["notion"]))
+        parameters["notion"] = next(name for name, notion in NOTIONS.items() if notion is kind)
+        parameters["features"] = _features(parameters["features"])
+        parameters["alpha"] = float(parameters["alpha"])
+        parameters = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in parameters.items()
+        }
         at, path = (np.array(column) for column in zip(*self._points, strict=True))
         arrays |= {f"stream.{name}": array for name, array in self._streams.arrays().items()}
         header = {
-            "parameters": _parameters(self),
+            "parameters": parameters,
             "classes": [plain(label, "labels") for label in self.classes_],
             "n_samples": self.n_samples_seen_,
             "step": self._step,
@@ -210,8 +232,13 @@ class StreamEstimator(BaseEstimator):
         classes = getattr(self, "classes_", None)
         if classes is None:
             classes = _known_labels(y_true, y_proba, self.labels)
-        else:
-            self._refuse_changes()
+        for name, before in getattr(self, "_fitted_parameters", {}).items():
+            value = getattr(self, name)
+            if value is not before and not np.array_equal(value, before):
+                raise ValueError(
+                    f"{name} has changed from {shown(before)} to {shown(value)} since the first "
+                    f"sample: set it back, or make a new {type(self).__name__}."
+                )
         problem = check_problem(y_true, y_proba, None, sample_weight, classes, remedy="labels")
         weight = None if sample_weight is None else problem.weight
         if weight is not None and weight.max() > 1:
@@ -221,16 +248,6 @@ class StreamEstimator(BaseEstimator):
             )
         names = ColumnNames.of(y_true, y_proba)
         return problem, weight, ColumnNames.known_of(self).joined(names, problem.classes)
-
-    def _refuse_changes(self):
-        """Raise for parameters that have changed since the first sample."""
-        for name, value in self.get_params(deep=False).items():
-            before = self._fitted_parameters[name]
-            if value is not before and not np.array_equal(value, before):
-                raise ValueError(
-                    f"{name} has changed from {shown(before)} to {shown(value)} since the first "
-                    f"sample: set it back, or make a new {type(self).__name__}."
-                )
 
     @contextmanager
     def _adding(self, classes: np.ndarray, names: ColumnNames) -> Iterator[None]:
@@ -295,22 +312,6 @@ def check_alpha(alpha: float) -> None:
 
 
 # --- Parameters in JSON ---------------------------------------------------------------------------
-
-
-def _parameters(estimator):
-    """The parameters for JSON."""
-    parameters = estimator.get_params(deep=False)
-    if parameters["labels"] is not None:
-        labels = np.asarray(parameters["labels"])
-        parameters["labels"] = [plain(label, "labels") for label in labels]
-    kind = type(resolve_notion(parameters["notion"]))
-    parameters["notion"] = next(name for name, notion in NOTIONS.items() if notion is kind)
-    parameters["features"] = _features(parameters["features"])
-    parameters["alpha"] = float(parameters["alpha"])
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in parameters.items()
-    }
 
 
 def _features(features):
@@ -618,8 +619,10 @@ class Alternatives:
 
     ``log_ratio``, ``prior``, ``lowest`` and ``lowest_at`` have shape (A,): the ratios so far, the
     weights of the alternatives, which sum to 1, and the smallest log ratio with the number of
-    samples at which it occurred.
+    samples at which it occurred. ``_state`` has the names of all attributes that change.
     """
+
+    _state: tuple[str, ...] = ("log_ratio", "lowest", "lowest_at", "n_seen")
 
     def __init__(self, prior: np.ndarray) -> None:
         self.prior = prior / prior.sum()
@@ -656,8 +659,7 @@ class Alternatives:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by name."""
-        names = ("log_ratio", "lowest", "lowest_at")
-        return {name: getattr(self, name) for name in names} | {"n_seen": np.array(self.n_seen)}
+        return {name: np.asarray(getattr(self, name)) for name in self._state}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Set the state that `arrays` returned; raises for one of other alternatives."""
@@ -684,6 +686,8 @@ class ScoreAlternatives(Alternatives):
     close to 0 or 1 that are wrong. `function` returns other features, shape (n, J), in place of
     sines and cosines.
     """
+
+    _state = (*Alternatives._state, "sums", "cells", "lowest_cells")
 
     def __init__(
         self, harmonics: int = HARMONICS, function: Callable[..., np.ndarray] | None = None
@@ -824,11 +828,6 @@ class ScoreAlternatives(Alternatives):
             return "uniform", -1.0
         return self.kinds[place], float(SIGNED[size])
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The state, by name."""
-        cells = {"cells": self.cells, "lowest_cells": self.lowest_cells}
-        return super().arrays() | {"sums": self.sums, **cells}
-
 
 class TemperatureAlternatives(Alternatives):
     """Powers of all probabilities, divided by their sum, with the exponents `FACTORS`.
@@ -861,6 +860,8 @@ class KernelAlternatives(Alternatives):
     then ten percent more each time. Forecasts and events have shape (n, K).
     """
 
+    _state = (*Alternatives._state, "landmarks", "residuals", "used", "next_use")
+
     def __init__(self, kernel: Kernel, n_classes: int) -> None:
         super().__init__(np.ones(len(SIZES)))
         middle = np.full((1, n_classes), 1 / n_classes)
@@ -881,20 +882,19 @@ class KernelAlternatives(Alternatives):
         while start < len(forecast):
             stop = min(len(forecast), start + self.next_use - at)
             p, hit = forecast[start:stop], event[start:stop]
-            steps.append(self._tilted(p, hit) if at >= _FIRST else np.zeros((len(p), len(SIZES))))
+            step = np.zeros((len(p), len(SIZES)))
+            if at >= _FIRST:
+                witness = self.kernel(p, self.landmarks) @ self.used
+                for k, size in enumerate(SIZES):
+                    tilt = size * witness
+                    mass = (p * np.exp(tilt)).sum(axis=1)
+                    step[:, k] = (hit * tilt).sum(axis=1) - np.log(mass)
+            steps.append(step)
             self._add(p, hit - p)
             at, start = at + len(p), stop
             if at == self.next_use:
                 self._use(at)
         return np.concatenate(steps)
-
-    def _tilted(self, p, hit):
-        witness = self.kernel(p, self.landmarks) @ self.used
-        steps = []
-        for size in SIZES:
-            tilt = size * witness
-            steps.append((hit * tilt).sum(axis=1) - np.log((p * np.exp(tilt)).sum(axis=1)))
-        return np.column_stack(steps)
 
     def _add(self, p, residual):
         if len(self.landmarks) < _FIRST:
@@ -911,12 +911,6 @@ class KernelAlternatives(Alternatives):
         if length > 0:
             self.used = self.residuals / length
         self.next_use = int(at * _GROWTH)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The state, by name."""
-        names = ("landmarks", "residuals", "used")
-        counts = {"next_use": np.array(self.next_use)}
-        return super().arrays() | {name: getattr(self, name) for name in names} | counts
 
 
 def position_of(score: np.ndarray) -> np.ndarray:

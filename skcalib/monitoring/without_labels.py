@@ -287,14 +287,9 @@ class _Expectation:
     share: np.ndarray
 
     @property
-    def finite_slope(self) -> np.ndarray:
-        """The slopes, with 0 for labels of infinite loss."""
-        return np.where(np.isfinite(self.slope), self.slope, 0.0)
-
-    @property
     def centred(self) -> np.ndarray:
-        """Slopes minus their mean under the chances of each sample."""
-        slope = self.finite_slope
+        """Slopes, 0 for labels of infinite loss, minus their mean under the chances of a sample."""
+        slope = np.where(np.isfinite(self.slope), self.slope, 0.0)
         return slope - (self.chance * slope).sum(axis=1, keepdims=True)
 
 
@@ -302,7 +297,10 @@ def _expectations(forecast, chance, weight):
     """`_Expectation` of each metric that exists; with one-hot chances, what labels give."""
     share = weight / weight.sum()
     slopes = {"accuracy": np.eye(forecast.shape[1])[top_class(forecast)]}
-    slopes |= {key: _losses_of_labels(score, forecast) for key, score in SCORES.items()}
+    for key, score in SCORES.items():  # the loss of each possible label
+        gradient = score.gradient(forecast)
+        inner = np.where(forecast > 0, gradient, 0.0) * forecast
+        slopes[key] = (score.entropy(forecast) - inner.sum(axis=1))[:, None] + gradient
     expectations = {}
     for key, slope in slopes.items():
         mean = np.where(chance > 0, slope, 0.0)
@@ -313,13 +311,6 @@ def _expectations(forecast, chance, weight):
         value, slope = area
         expectations["auc"] = _Expectation(value, slope, chance, share)
     return expectations
-
-
-def _losses_of_labels(score, forecast):
-    """Loss of each possible label (n, K)."""
-    gradient = score.gradient(forecast)
-    inner = np.where(forecast > 0, gradient, 0.0) * forecast
-    return (score.entropy(forecast) - inner.sum(axis=1))[:, None] + gradient
 
 
 def _area(p, chance, weight):
@@ -392,7 +383,8 @@ def _labelled_problem(labelled, labels, pos_label, y_proba) -> Any:
     y_true, labelled_proba = labelled[:2]
     weight = labelled[2] if len(labelled) == 3 else None
     problem = check_problem(y_true, labelled_proba, None, weight, labels, pos_label, name=name)
-    columns, others = _n_columns(labelled_proba), _n_columns(y_proba)
+    shapes = np.shape(labelled_proba), np.shape(y_proba)
+    columns, others = (shape[1] if len(shape) == 2 else 1 for shape in shapes)
     if columns != others:
         raise ValueError(
             f"{name} has {columns} columns, and y_proba has {others}: both must be forecasts of "
@@ -405,11 +397,6 @@ def _labelled_problem(labelled, labels, pos_label, y_proba) -> Any:
             f"{FEWEST} are needed, preferably some hundreds."
         )
     return problem
-
-
-def _n_columns(values):
-    shape = np.shape(values)
-    return shape[1] if len(shape) == 2 else 1
 
 
 def _as_labelled(problem, forecast, weight, tail):

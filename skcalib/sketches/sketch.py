@@ -448,7 +448,16 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         events = Samples.of(y_true, y_proba, notion, sample_weight, plan.labels, remedy="labels")
         if by is None:
             return {None: sum_events(events, plan)[0]}
-        keys, codes = _number_groups(by, len(events.raw))
+        by = np.asarray(to_numpy(by, name="by"))
+        if by.shape != (len(events.raw),):
+            raise ValueError(
+                f"by must have shape ({len(events.raw)},), one group per sample; got shape "
+                f"{by.shape}."
+            )
+        numbers: dict[Hashable, int] = {}  # of the groups, in the order in which they appear
+        rows = by if by.dtype.kind in "mM" else by.tolist()  # a list would have numbers for dates
+        codes = np.array([numbers.setdefault(key, len(numbers)) for key in rows], dtype=np.intp)
+        keys = [plain(key, "by") for key in numbers]
         if events.weight is not None:
             codes = codes[events.weight > 0]
         sums = sum_events(events, plan, codes, len(keys))
@@ -480,19 +489,6 @@ def _added(groups, others):
     for key, sums in others.items():
         total[key] = total[key] + sums if key in total else sums
     return total
-
-
-def _number_groups(by, n_samples):
-    """Distinct groups in the order in which they appear, and the number of each sample."""
-    by = np.asarray(to_numpy(by, name="by"))
-    if by.shape != (n_samples,):
-        raise ValueError(
-            f"by must have shape ({n_samples},), one group per sample; got shape {by.shape}."
-        )
-    numbers: dict[Hashable, int] = {}
-    rows = by if by.dtype.kind in "mM" else by.tolist()  # a list would have numbers for dates
-    codes = np.array([numbers.setdefault(key, len(numbers)) for key in rows], dtype=np.intp)
-    return [plain(key, "by") for key in numbers], codes
 
 
 _FEWEST, _MOST = 16, 1 << 22  # cells

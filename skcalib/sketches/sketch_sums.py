@@ -41,16 +41,6 @@ def check_known_labels(labels: Any) -> np.ndarray:
     return known
 
 
-def refuse_differences(alike: dict[str, bool]) -> None:
-    """Raise for the first parameter that differs between sums to be added, and name it."""
-    for name, same in alike.items():
-        if not same:
-            raise ValueError(
-                f"Samples with different {name} cannot be combined: use the same parameters for "
-                "all chunks and parts, or start again with fit."
-            )
-
-
 # --- Sums over cells ------------------------------------------------------------------------------
 
 
@@ -88,7 +78,12 @@ class CellPlan:
             "notion": self.notion == other.notion,
             "n_cells": self.n_cells == other.n_cells,
         }
-        refuse_differences(alike)
+        for name, same in alike.items():
+            if not same:
+                raise ValueError(
+                    f"Samples with different {name} cannot be combined: use the same parameters "
+                    "for all chunks and parts, or start again with fit."
+                )
 
 
 @dataclass(frozen=True)

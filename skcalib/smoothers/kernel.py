@@ -24,7 +24,7 @@ from skcalib._util.validation import look_up
 from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
-from skcalib.smoothers._base import Smoother, check_at_least_two, check_folds
+from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers.kernel_sums import kernel_average, leave_one_out, log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
@@ -143,7 +143,6 @@ class DirichletKernel(Smoother):
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Weighted mean of `values` over all *other* samples."""
         values = self._values(values)
-        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         return self._leave_one_out(flat)(self.bandwidth_).reshape(values.shape)
 
@@ -152,7 +151,6 @@ class DirichletKernel(Smoother):
         if not self._by_risk():
             return self.smooth(values)
         values = self._values(values)
-        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         averages, average_others = np.empty_like(flat), self._leave_one_out(flat)
         # Folds are not stratified, as they must not depend on the labels.
@@ -214,7 +212,6 @@ class DirichletKernel(Smoother):
         if isinstance(bandwidth, str) and bandwidth == "scott":
             return self._scott()
         if isinstance(bandwidth, str) and bandwidth in CRITERIA:
-            check_at_least_two(len(self.forecast_))
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
         if callable(bandwidth) and not isinstance(bandwidth, type):

@@ -414,20 +414,18 @@ def _widest(forecast, rows, min_samples):
     parts = (forecast[rows, at : at + step] for at in range(0, forecast.shape[1], step))
     variance = np.concatenate([part.var(axis=0, ddof=1) for part in parts])
     coordinates = [0, 1] if forecast.shape[1] == 2 else [_largest(variance)]
-    columns = [np.sort(forecast[rows, coordinate]) for coordinate in coordinates]
-    if columns[0][0] == columns[0][-1]:
-        return never
-    least, value, coordinate = max(map(_cut_at_median, columns, coordinates))
+    halves = []  # size of the smaller half, median, coordinate
+    for coordinate in coordinates:
+        column = np.sort(forecast[rows, coordinate])
+        if column[0] == column[-1]:
+            return never
+        value = np.median(column)
+        if value == column[0]:  # more than half are tied at the bottom: cut above them
+            value = column[np.searchsorted(column, value, side="right")]
+        below = int(np.searchsorted(column, value))
+        halves.append((min(below, len(column) - below), float(value), coordinate))
+    least, value, coordinate = max(halves)
     return never if least < min_samples else (float(variance[coordinate]), coordinate, value)
-
-
-def _cut_at_median(column, coordinate):
-    """(size of the smaller half, median, coordinate) of a sorted column that is not constant."""
-    value = np.median(column)
-    if value == column[0]:  # more than half are tied at the bottom: cut above them
-        value = column[np.searchsorted(column, value, side="right")]
-    below = int(np.searchsorted(column, value))
-    return min(below, len(column) - below), float(value), coordinate
 
 
 def _largest(values):

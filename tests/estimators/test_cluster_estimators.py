@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skcalib import CalibrationErrorEstimator, GroupingLossEstimator, calibration_error_interval
 from skcalib.estimators.classifiers import make_folds
-from skcalib.grouping import partition, partition_bound
+from skcalib.grouping import bounds, partition
 from skcalib.scores import Brier
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother
 from skcalib.smoothers._base import check_folds
@@ -133,7 +133,7 @@ def test_terms_of_repeated_samples_are_those_of_the_distinct_ones():
         columns = [
             np.column_stack([1 - share, share])[rows] for share in (forecast, y, forecast**2)
         ]
-        return partition_bound.partition_terms(
+        return bounds.partition_terms(
             Brier(), bins[rows], region[rows], *columns, np.ones(len(rows)), cluster
         )
 
@@ -142,7 +142,7 @@ def test_terms_of_repeated_samples_are_those_of_the_distinct_ones():
         assert getattr(again, name) == pytest.approx(getattr(few, name)), name
     assert again.variance == pytest.approx(few.variance * 60 / 59)
     assert terms(rows, None).bias < 0.3 * few.bias
-    parts, _ = partition_bound.Cells(region[rows], np.ones(300)).by_cluster(rows, np.ones((300, 1)))
+    parts, _ = bounds.Cells(region[rows], np.ones(300)).by_cluster(rows, np.ones((300, 1)))
     assert len(parts.cells) == 60
 
 

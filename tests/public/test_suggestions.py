@@ -9,6 +9,7 @@ from public_estimators import RECALIBRATORS
 from public_functions import DISPLAYS, FORECASTS, package_names, public_name
 
 import skcalib
+from skcalib import CalibrationMonitor, SequentialCalibrationTest
 from skcalib._util.messages import OTHER_NAMES, suggestion
 from skcalib.kernels import KERNELS
 from skcalib.recalibration.held_out import RECALIBRATORS as NAMED_RECALIBRATORS
@@ -72,6 +73,21 @@ def test_misspelled_parameters_of_functions():
         skcalib.compare_calibration(Y, P, P, level=0.9)
     with pytest.raises(TypeError, match="unexpected keyword argument 'zzz'"):
         skcalib.calibration_error(Y, P, zzz=True)
+
+
+@pytest.mark.parametrize("stream", [CalibrationMonitor(), SequentialCalibrationTest()])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("update", r" Did you mean 'partial_fit'\?"),
+        ("from_byte", r" Did you mean 'from_bytes'\?"),
+        ("zzz", ""),
+    ],
+)
+def test_methods_of_streams(stream, name, said):
+    """Other packages add samples by `update`."""
+    with pytest.raises(AttributeError, match=f"object has no attribute '{name}'.{said}$"):
+        getattr(stream, name)
 
 
 @pytest.mark.parametrize(

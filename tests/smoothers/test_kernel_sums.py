@@ -1,19 +1,27 @@
-"""Exact sums of Dirichlet kernels: an oracle in extended precision, laws, and dropped sources."""
+"""Sums of Dirichlet kernels: an oracle in extended precision, laws, dropped sources, and panels."""
+
+from itertools import product
 
 import joblib
 import numpy as np
 import pytest
-from conftest import peak_memory
+from conftest import pairs, peak_memory
 from grids import covering, rotated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
 from skcalib.smoothers import kernel_sums
 from skcalib.smoothers.kernel_sums import (
+    BetaSources,
     Dropping,
     dirichlet_average,
     dirichlet_log_likelihoods,
+    kernel_average,
+    log_likelihoods,
 )
 
 TINY = np.finfo(np.float64).tiny
@@ -69,12 +77,15 @@ def oracle(points, forecast, weight, values, bandwidth, leave_out=False, rows=No
     return averages, log_mass, rounding
 
 
-def assert_close(sums, expected):
-    """1e-12, or what rounding permits where a log kernel has large terms."""
+def check(points, forecast, weight, values, bandwidth, leave_out=False, rows=None):
+    """Some rows to 1e-12, or what rounding permits where a log kernel has large terms."""
+    sums = dirichlet_average(points, forecast, weight, values, bandwidth, leave_out=leave_out)
+    expected = oracle(points, forecast, weight, values, bandwidth, leave_out, rows)
     averages, log_mass, rounding = expected
-    assert np.all(np.abs(sums[0] - averages) <= np.maximum(1e-12, 4 * rounding)[:, None])
+    some = slice(None) if rows is None else rows
+    assert np.all(np.abs(sums[0][some] - averages) <= np.maximum(1e-12, 4 * rounding)[:, None])
     room = np.maximum(1e-12, 8 * rounding + 4 * EPS * np.abs(log_mass))
-    assert np.all(np.abs(sums[1] - log_mass) <= room)
+    assert np.all(np.abs(sums[1][some] - log_mass) <= room)
 
 
 @pytest.fixture(params=["all", "dropping"])
@@ -92,14 +103,11 @@ def drop(request, monkeypatch):
 )
 def test_agrees_with_the_oracle(kind, n_classes, bandwidth, drop):
     forecast, target, weight = make(kind, 140, n_classes)
-    expected = oracle(forecast, forecast, weight, target, bandwidth, True)
-    sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-    assert_close(sums, expected)
+    check(forecast, forecast, weight, target, bandwidth, leave_out=True)
     points = make(kind, 30, n_classes, seed=1)[0]
     values = np.random.default_rng(2).uniform(-1, 1, (140, 3))
     for measured in (values, target):
-        sums = dirichlet_average(points, forecast, weight, measured, bandwidth)
-        assert_close(sums, oracle(points, forecast, weight, measured, bandwidth))
+        check(points, forecast, weight, measured, bandwidth)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +119,7 @@ def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
     bandwidth = 1e-5 if kind == "exact" else 0.01
     rows = np.unique(np.linspace(0, n_samples - 1, 40).astype(int))
     for values in (target, forecast, target[:, :0]):
-        expected = oracle(forecast, forecast, weight, values, bandwidth, True, rows)
-        sums = dirichlet_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
-        assert_close((sums[0][rows], sums[1][rows]), expected)
+        check(forecast, forecast, weight, values, bandwidth, True, rows)
 
 
 @pytest.mark.parametrize("first_near", [1, 1100])
@@ -134,8 +140,7 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
 
     monkeypatch.setattr(kernel_sums._TileSums, "add", watched)
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
-        sums = dirichlet_average(near[:40], forecast, weight, values, 1e-3)
-        assert_close(sums, oracle(near[:40], forecast, weight, values, 1e-3))
+        check(near[:40], forecast, weight, values, 1e-3)
     assert min(carefully) == 1024 * (first_near // 1024)
 
 
@@ -222,20 +227,173 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
 
 def test_dropping_is_chosen_where_it_pays(monkeypatch):
     """Confident forecasts and small bandwidths; the result is that of all sources."""
-    chosen = []
-    real = Dropping.pays
+    chosen, pays_in_fact = [], Dropping.pays
 
     def watched(*arguments):
-        chosen.append(bool(real(*arguments)))
+        chosen.append(pays_in_fact(*arguments))
         return chosen[-1]
 
     monkeypatch.setattr(Dropping, "pays", watched)
     for kind, bandwidth, pays in (("confident", 1e-3, True), ("dirichlet", 0.5, False)):
         forecast, target, weight = make(kind, 6100, 5)
-        sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-        rows = np.arange(0, 6100, 300)
-        expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)
-        assert_close((sums[0][rows], sums[1][rows]), expected)
+        check(forecast, forecast, weight, target, bandwidth, True, np.arange(0, 6100, 300))
         assert chosen.pop() is pays
     dirichlet_average(forecast[:100], forecast, weight, target, 1e-3)
     assert not chosen  # a hundred points are not worth a question
+
+
+# --- Two columns, by panels
+
+BANDWIDTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
+
+
+def tolerance(bandwidth):
+    return 1e-9 if bandwidth >= 1e-3 else 1e-7
+
+
+def extreme(n_samples, rng):
+    p = rng.beta(0.3, 0.3, n_samples)
+    special = np.array([0, 1, 1e-30, 1e-300, 5e-324, 1 - 2**-53, 0.5, 0, 1])
+    p[: len(special)] = special
+    p[20:60], p[60:90] = 0, 1
+    return p
+
+
+SCORES = {
+    "uniform": lambda n, rng: rng.random(n),
+    "u-shaped": lambda n, rng: rng.beta(0.1, 0.1, n),
+    "two points": lambda n, rng: rng.choice([0.2, 0.8], n),
+    "ties": lambda n, rng: np.round(rng.beta(0.5, 0.5, n), 2),
+    "confident": lambda n, rng: np.exp(-rng.exponential(8, n)),
+    "gaps": lambda n, rng: np.where(rng.random(n) < 0.5, 0.1, 0.6) + 0.01 * rng.random(n),
+    "extreme": extreme,
+}
+NAMES = ("ties", "uniform", "two points", "u-shaped", "confident", "extreme")
+
+
+def panels(forecast, weight, values, bandwidth):
+    """What the panels answer, however few samples there are."""
+    sources = BetaSources(forecast, weight, values)
+    sums, log_scale = sources.sums(bandwidth)
+    log_mass = np.empty(len(forecast))
+    log_mass[sources.order] = np.log(sums[:, 0]) + log_scale
+    return sources.averages(sums, sources.order), log_mass
+
+
+@pytest.mark.parametrize(
+    ("name", "n_samples"), [*rotated(NAMES, [100, 3000, 20_000], 1), ("uniform", 2)]
+)
+def test_leave_one_out_against_all_pairs(name, n_samples):
+    """Weights are equal or differ by twelve decades, or one sample has nearly all."""
+    rng = np.random.default_rng(0)
+    forecast = pairs(SCORES[name](n_samples, rng))
+    values = rng.uniform(-1, 1, (n_samples, 2))
+    # special values come first; of many samples that have none fewer are compared
+    n_first = min(n_samples, 95 if name == "extreme" or n_samples <= 3000 else 10)
+    rows = np.unique(np.append(np.arange(n_first), rng.choice(n_samples, 30)))
+    weights = [np.ones(n_samples), 10.0 ** rng.uniform(-6, 6, n_samples)]
+    if name == "uniform":
+        weights.append(np.where(np.arange(n_samples) == 1, 1e12, 1.0))
+    for weight, bandwidth in product(weights, BANDWIDTHS):
+        averages, log_mass = panels(forecast, weight, values, bandwidth)
+        expected, log_expected, _ = oracle(
+            forecast, forecast, weight, values, bandwidth, True, rows
+        )
+        assert np.isfinite(averages).all() and np.isfinite(log_mass).all()
+        assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
+        scale = np.maximum(1, np.abs(log_expected))
+        assert np.max(np.abs(log_mass[rows] - log_expected) / scale) < tolerance(bandwidth)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "gaps", "one is heavy"])
+def test_new_points_against_all_pairs(name):
+    """Points far from all sources, where nothing but the nearest counts, included."""
+    rng = np.random.default_rng(1)
+    sources = SCORES["uniform" if name == "one is heavy" else name](2000, rng)
+    values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
+    if name == "one is heavy":
+        weight[0] = 1e12
+    many = 4000 if name == "gaps" else 200
+    far = [np.full(many // 8, 0.99), 10.0 ** rng.uniform(-30, 0, many // 8)]
+    p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(many), *far])
+    rows = np.arange(0, len(p), many // 200)
+    for bandwidth in BANDWIDTHS:
+        averages = kernel_average(pairs(p), pairs(sources), weight, values, bandwidth)
+        expected = oracle(pairs(p), pairs(sources), weight, values, bandwidth, rows=rows)[0]
+        assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    p=arrays(np.float64, st.integers(2, 40), elements=st.floats(0, 1)),
+    log_bandwidth=st.floats(-5, 1),
+    seed=st.integers(0, 99),
+)
+def test_any_scores(p, log_bandwidth, seed):
+    rng = np.random.default_rng(seed)
+    forecast, bandwidth = pairs(p), 10.0**log_bandwidth
+    values, weight = rng.uniform(-1, 1, (len(p), 2)), 10.0 ** rng.uniform(-3, 3, len(p))
+    averages, log_mass = panels(forecast, weight, values, bandwidth)
+    expected, log_expected, _ = oracle(forecast, forecast, weight, values, bandwidth, True)
+    assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
+    assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
+
+
+def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
+    """Rows may miss one by rounding."""
+    rng = np.random.default_rng(0)
+    forecast, weight = pairs(extreme(200, rng)), rng.uniform(0.1, 5, 200)
+    target = np.eye(2)[rng.integers(2, size=200)]
+
+    def both():
+        average = kernel_sums.leave_one_out(forecast, weight, target)(0.01)
+        return average, log_likelihoods(forecast, weight)([0.01, 0.1])
+
+    direct = both()
+    monkeypatch.setattr(kernel_sums, "_PAIRS", 0)
+    by_panels = both()
+    assert_allclose(by_panels[0], direct[0], atol=1e-10)
+    assert_allclose(by_panels[1], direct[1], rtol=1e-10)
+    forecast = pairs(rng.random(1000))
+    off = forecast * (1 + 1e-6 * rng.standard_normal((1000, 1)))
+    weight, target = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
+    averages = [kernel_sums.leave_one_out(rows, weight, target)(1e-4) for rows in (forecast, off)]
+    assert_allclose(*averages, atol=1e-7)
+
+
+def test_the_number_of_panels_grows_as_the_root():
+    for bandwidth in (0.1, 1e-3, 1e-5):
+        assert len(kernel_sums.make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
+
+
+@pytest.mark.parametrize("name", ["confident", "u-shaped"])
+@pytest.mark.parametrize("bandwidth", [1e-2, 1e-3, 1e-4])
+def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandwidth):
+    """To relative precision at the own label, which a kernel far away from its class needs."""
+    rng = np.random.default_rng(0)
+    forecast = pairs(SCORES[name](20_000, rng))
+    label = (rng.random(20_000) < forecast[:, 1]).astype(int)
+    weight, target = np.ones(20_000), np.eye(2)[label]
+    averages = kernel_sums.leave_one_out(forecast, weight, target)(bandwidth)
+    assert averages.min() >= 0 and averages.max() <= 1
+    at_label = averages[np.arange(20_000), label]
+    rows = np.argsort(at_label)[:50]
+    expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)[0]
+    assert_allclose(at_label[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
+
+
+def test_the_only_one_of_its_label():
+    """Others give it nothing, exactly; one far from its class gets what underflow leaves."""
+    p = np.concatenate([np.linspace(0, 0.2, 2000), np.linspace(0.8, 1, 2000)])
+    forecast, weight = pairs(p), np.ones(4000)
+    alone = np.eye(2)[(np.arange(4000) == 700).astype(int)]
+    for bandwidth in BANDWIDTHS:
+        averages = kernel_sums.leave_one_out(forecast, weight, alone)(bandwidth)
+        assert averages[700].tolist() == [1, 0]
+    label = (p > 0.5).astype(int)
+    label[100] = 1
+    averages = kernel_sums.leave_one_out(forecast, weight, np.eye(2)[label])(1e-2)
+    rows = np.array([100])
+    expected = oracle(forecast, forecast, weight, np.eye(2)[label], 1e-2, True, rows)[0]
+    assert 0 < expected[0, 1] < 1e-50
+    assert averages[100, 1] == pytest.approx(expected[0, 1], rel=1e-8, abs=0)
