@@ -7,6 +7,7 @@ E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets, .007 fo
 import re
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -170,6 +171,19 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     ]
     covered = np.mean([interval.low <= truth <= interval.high for interval in every])
     assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
+
+
+def test_draws_have_the_covariance_by_either_route(monkeypatch):
+    gaps = gaps_of(*some_data(300), n_bins=3)
+    rows, rng = gaps.rows(), np.random.RandomState(0)
+    total = rows.toarray().sum(axis=0)
+    centred = rows.toarray() - np.outer(gaps.weight, total)
+    expected = centred.T @ centred
+    dense = methods.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    monkeypatch.setattr("skcalib.error_intervals.methods._DENSE", 0)
+    streamed = methods.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    for draws in (dense, streamed):
+        assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
 
 
 @pytest.mark.parametrize(
@@ -391,6 +405,22 @@ def test_statistics_of_the_kernel_error():
     for options in ({"statistic": "linear"}, {"statistic": "block", "block_size": 10}):
         interval = s.calibration_error_interval(y, proba, metric="kernel", **options)
         assert interval.method == "delta method" and interval.high > unbiased.low
+
+
+@pytest.mark.parametrize(("n_above", "rejects"), [(0, True), (4, True), (5, False)])
+def test_an_estimate_is_told_from_draws_of_labels_at_half_of_the_level(n_above, rejects):
+    """Four of 199 draws as large as the estimate: a p-value of .025."""
+    question = SimpleNamespace(estimate=1.0, options=None, confidence_level=0.95, n_resamples=199)
+    question.rng, question.n_jobs, drawn = np.random.RandomState(0), None, []
+
+    def value(rows, labels):
+        drawn.append(float(len(drawn) < n_above))
+        return drawn[-1]
+
+    problem = check_problem([0, 1, 1], [0.2, 0.5, 0.6])
+    parts = SimpleNamespace(problem=problem, value=value)
+    assert request_module._rejects_calibration(question, parts) == rejects
+    assert len(drawn) == (199 if rejects else 10)
 
 
 @pytest.mark.parametrize("power", [1.0, 3.0])

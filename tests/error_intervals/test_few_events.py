@@ -6,7 +6,7 @@ from conftest import pairs
 from scipy.stats import binom
 
 from skcalib import ForecastSketch, calibration_error_interval
-from skcalib.error_intervals.proper import FEW_REASON
+from skcalib.error_intervals.proper import FEW_REASON, MarkedLabel
 from skcalib.scores import Brier, LogLoss
 
 N_SAMPLES = 100
@@ -95,6 +95,14 @@ def test_limits_of_every_kind_of_samples(y, s, options):
     limits = interval(y, s, "brier", **options)
     assert limits.reason == FEW_REASON
     assert limits.low < 0.01**2 and limits.high >= np.mean(S120**2) - 1e-6
+
+
+@pytest.mark.parametrize(("hits", "fewest"), [(0, 0), (1, 5), (3, 7.5), (19, 5)])
+def test_the_fewest_labels_are_at_least_half_of_those_seen(hits, fewest):
+    """Of 100 labels in 20 rows, where 5 are due."""
+    forecasts, classes = np.tile([0.95, 0.05], (20, 1)), np.ones(20, dtype=int)
+    marked = MarkedLabel(forecasts, classes, np.arange(20) < hits, np.full(20, 0.05), 100.0)
+    assert marked.fewest == pytest.approx(fewest)
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
