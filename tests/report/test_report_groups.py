@@ -21,6 +21,7 @@ from skcalib.grouping import differences_at_equal_scores
 from skcalib.report import findings as groups
 from skcalib.report.advice import advice_on_decisions, find_decision
 from skcalib.report.findings import Findings, GroupingFinding, find_grouping
+from skcalib.report.wording import sentence_on_groups
 from skcalib.stats.means import MeanInterval
 
 report = CalibrationReport.from_predictions
@@ -330,6 +331,20 @@ def test_groups_that_differ_are_named():
     said = report(y[two], p[two], by=site[two]).verdict
     assert "At equal scores the two groups differ from each other: recalibration" in said
     assert "Both groups that you named differ from their mean prediction: " in said
+
+
+@pytest.mark.parametrize(("differ", "words"), [(True, "No other group"), (False, "No group")])
+def test_no_group_beside_named_groups(differ, words):
+    """Where named groups differ at equal scores, the search has found no *other* group."""
+    rng = np.random.default_rng(0)
+    n, p = 3000, rng.random(3000)
+    group = np.where(rng.random(n) < 0.5, "F", "M")
+    chance = np.clip(p + 0.12 * differ * np.where(group == "F", 1, -1), 0.02, 0.98)
+    y = (rng.random(n) < chance).astype(int)
+    shown = report(y, p, rng.normal(size=(n, 1)), by=group)
+    said = sentence_on_groups(shown.findings)
+    assert said.startswith(f"{words} was found that differs from others with equal scores")
+    assert ("the two groups differ from each other" in shown.verdict) == differ
 
 
 def test_groups_without_a_difference():
