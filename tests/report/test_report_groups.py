@@ -385,19 +385,17 @@ def test_refusals():
             report(y, p, **arguments)
 
 
-def test_command_line(here, capsys):
+def test_command_line(here, printed):
     y, p, site = world(800, groups=True)
     frame = pd.DataFrame({"site": site, "age": np.arange(800) % 50, "event": y, "p_1": p})
     frame.to_csv("t.csv", index=False)
     start = ["report", "t.csv", "--label-column", "event", "--features"]
-    assert main([*start, "age", "--by", "site", "--threshold", "0.3"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed([*start, "age", "--by", "site", "--threshold", "0.3"]).out.split())
     assert "Decisions at the threshold 0.3" in text and "3 groups that you named" in text
     assert "Features are needed" not in text
-    assert main([*start, "age,site", "--costs", "0,1;4,0"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed([*start, "age,site", "--costs", "0,1;4,0"]).out.split())
     assert "in the units of the given costs" in text and "differ: where site = north" in text
-    assert main([*start, "age,site", "--costs", "0,1;4"]) == 2
-    assert "--costs must be rows of numbers of equal length" in capsys.readouterr().err
+    error = printed([*start, "age,site", "--costs", "0,1;4"], 2).err
+    assert "--costs must be rows of numbers of equal length" in error
     with pytest.raises(SystemExit):
         main([*start, "age", "--costs", "0,1;4,0", "--threshold", "0.3"])
