@@ -307,6 +307,11 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
 def printed(capsys):
     """Runs the command line, checks its exit status, and returns what it prints."""
 

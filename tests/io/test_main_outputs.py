@@ -250,7 +250,7 @@ def test_terminals_that_lack_characters(here, quick, monkeypatch, encoding, expe
 
 
 @pytest.mark.slow
-def test_processes(here):
+def test_processes(here, rng):
     """The same with true files, terminals and signals."""
 
     def run(*arguments, **options):
@@ -274,7 +274,6 @@ def test_processes(here):
     out, said = done.communicate()
     assert (done.returncode, said) == (0, "") and r"\xb1" in out
     os.remove("skcalib-report.html")
-    rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(10), 50_000)
     np.savez("large.npz", y_true=proba.argmax(axis=1), y_proba=proba)
     for waits in ("", "skcalib: "):  # during imports, and during the computation
@@ -290,9 +289,8 @@ def test_processes(here):
     assert "skcalib-report.html" not in os.listdir(here)
 
 
-def test_control_characters_are_escaped(tmp_path):
+def test_control_characters_are_escaped(tmp_path, rng):
     """Of reports in which every name that a user gives has such characters."""
-    rng = np.random.default_rng(0)
     p, region = rng.uniform(0.2, 0.8, 500), rng.integers(2, size=500)
     y = (rng.random(500) < p + np.where(region, -0.3, 0.3)).astype(int)
     regions = np.array([f"{HOSTILE}a", f"{HOSTILE}b"])[region]

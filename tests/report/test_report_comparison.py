@@ -367,13 +367,12 @@ def test_decision_values_are_named(words_only):
 
 @pytest.mark.parametrize("events", [2, 40])
 @pytest.mark.parametrize("clustered", [False, True])
-def test_net_benefits_at_tied_forecasts(events, clustered, words_only):
+def test_net_benefits_at_tied_forecasts(events, clustered, words_only, rng):
     """Forecasts on the threshold count as below it, which is said; the other class is its mirror.
 
     The mirror of the threshold and of costs has the decisions of the other side there, so its net
     benefit is that of acting from the threshold on.
     """
-    rng = np.random.default_rng(0)
     models = {name: rng.integers(1, 10, 200) / 10 for name in "ab"}
     y = np.zeros(200, dtype=int)
     y[np.argsort(-models["a"], kind="stable")[:events]] = 1

@@ -60,9 +60,8 @@ def test_a_group_of_two_features():
     assert "too_high" in told and "too_low" not in told
 
 
-def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody():
+def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody(rng):
     """And the cause that the forecast does not know is named."""
-    rng = np.random.default_rng(0)
     x, z = rng.normal(size=(2, 1500))
     y = (rng.random(1500) < expit(-2 + x + z)).astype(int)
     X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 1500)})
@@ -89,8 +88,7 @@ def test_the_gain_of_a_better_model_is_that_of_the_simulation():
     assert "Correction by the features (GroupRecalibrator): saves" in shown.to_text(details=True)
 
 
-def test_several_classes_gain_in_their_confidence():
-    rng = np.random.default_rng(0)
+def test_several_classes_gain_in_their_confidence(rng):
     proba, group = rng.dirichlet([2.0, 2.0, 2.0], 2000), rng.integers(2, size=2000)
     top = proba.argmax(axis=1)
     right = rng.random(2000) < np.clip(proba.max(axis=1) + np.where(group, 0.15, -0.15), 0, 1)
@@ -136,10 +134,9 @@ def test_many_rows_are_sampled_for_the_model(monkeypatch):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_columns_of_categories(library):
+def test_columns_of_categories(library, rng):
     frames = pytest.importorskip(library)
     n = 1500
-    rng = np.random.default_rng(0)
     region = rng.choice(["north", "south", "east"], n)
     p = rng.uniform(0.2, 0.8, n)
     y = (rng.random(n) < p + np.where(region == "south", -0.2, 0.1)).astype(int)
@@ -175,8 +172,7 @@ def test_features_of_which_no_numbers_can_be_made(words_only):
         assert words in text
 
 
-def test_few_samples_one_class_and_several_classes():
-    rng = np.random.default_rng(0)
+def test_few_samples_one_class_and_several_classes(rng):
     for n_samples in (2, 5, 20, 60):
         y = np.arange(n_samples) % 2
         finding, _ = find(y, rng.random(n_samples), rng.normal(size=(n_samples, 2)))
@@ -271,8 +267,7 @@ def test_nothing_to_save():
     assert wrong / 60 <= 0.05 + 0.056
 
 
-def test_a_better_model():
-    rng = np.random.default_rng(0)
+def test_a_better_model(rng):
     x = rng.normal(size=(3000, 2))
     risk = expit(x[:, 0] + 1.5 * x[:, 1])
     y = (rng.random(3000) < risk).astype(int)
@@ -334,9 +329,8 @@ def test_groups_that_differ_are_named():
 
 
 @pytest.mark.parametrize(("differ", "words"), [(True, "No other group"), (False, "No group")])
-def test_no_group_beside_named_groups(differ, words):
+def test_no_group_beside_named_groups(differ, words, rng):
     """Where named groups differ at equal scores, the search has found no *other* group."""
-    rng = np.random.default_rng(0)
     n, p = 3000, rng.random(3000)
     group = np.where(rng.random(n) < 0.5, "F", "M")
     chance = np.clip(p + 0.12 * differ * np.where(group == "F", 1, -1), 0.02, 0.98)
