@@ -628,7 +628,7 @@ DIRECTIONS = {
 
 def headline_of_direction(findings: Findings) -> str:
     """The headline of a report that has a direction."""
-    direction = findings.direction
+    direction = str(findings.direction)
     if direction == "too_extreme":
         return "Over-confident: predictions are too extreme."
     if direction == "too_moderate":

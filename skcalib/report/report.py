@@ -645,7 +645,7 @@ def _find(
         folds = [test for _, test in splits]
     else:
         divided, folds = part.split(5, seed)
-    run: dict[str, Any] = {"confidence_level": confidence_level, "n_jobs": n_jobs}
+    run = {"confidence_level": confidence_level, "n_jobs": n_jobs}
     table = problem.forecast if features is None else features
     with noted() as notes, threads_for(table, n_jobs):
         with stage("calibration errors", verbose, name):
@@ -656,7 +656,7 @@ def _find(
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
-            forecasts_of: dict[str, np.ndarray] = {}
+            forecasts_of = {}
             advice = compare_maps(divided, folds, confidence_level, n_jobs, forecasts_of, solved)
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, solved, random_state=seed, **run)
@@ -920,13 +920,9 @@ class ComparisonReport(Shown):
             ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_predictions`.
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
-        seed = seed_of(random_state)
-        params = {"random_state": seed, "n_jobs": n_jobs, **params}
-
-        def _report(name, proba):
-            return CalibrationReport.from_predictions(y_true, proba, X, name=name, **params)
-
-        return cls(_report_each(_report, y_proba), n_jobs=n_jobs)
+        params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
+        report = partial(CalibrationReport.from_predictions, y_true, X=X, **params)
+        return cls(_report_each(report, y_proba), n_jobs=n_jobs)
 
     @classmethod
     @checks_parameters
@@ -967,16 +963,10 @@ class ComparisonReport(Shown):
         truth is better calibrated; the Brier scores do not differ significantly.
         """
         _check_mapping(sketches, "sketches", "sketches")
-        seed = seed_of(random_state)
-        return cls(
-            {
-                str(name): CalibrationReport.from_sketch(
-                    sketch, name=str(name), random_state=seed, n_jobs=n_jobs, **params
-                )
-                for name, sketch in sketches.items()
-            },
-            n_jobs=n_jobs,
-        )
+        params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
+        named = {str(name): sketch for name, sketch in sketches.items()}
+        report = partial(CalibrationReport.from_sketch, **params)
+        return cls(_report_each(report, named), n_jobs=n_jobs)
 
     @classmethod
     @checks_parameters
@@ -1021,18 +1011,14 @@ class ComparisonReport(Shown):
         logistic is better calibrated and has the lower Brier score.
         """
         _check_mapping(estimators, "estimators", "classifiers")
-        seed = seed_of(random_state)
+        params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
         if cv is not None:  # a shuffling splitter must give all models the same folds
             (X,) = indexable(X)
             y = check_y(y, name="y")
             groups = params.get("groups")
             cv = make_folds(cv, X, y, groups, groups)
-        params = {"random_state": seed, "n_jobs": n_jobs, **params}
-
-        def _report(name, estimator):
-            return CalibrationReport.from_estimator(estimator, X, y, cv=cv, name=name, **params)
-
-        return cls(_report_each(_report, estimators), n_jobs=n_jobs)
+        report = partial(CalibrationReport.from_estimator, X=X, y=y, cv=cv, **params)
+        return cls(_report_each(report, estimators), n_jobs=n_jobs)
 
     @property
     def verdict(self) -> str:
@@ -1096,7 +1082,7 @@ def _report_each(make, models):
         with warnings.catch_warnings():
             if reports:
                 warnings.filterwarnings("ignore", "groups has only")
-            reports[str(name)] = make(name, model)
+            reports[str(name)] = make(model, name=name)
     return reports
 
 

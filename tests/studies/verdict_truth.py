@@ -9,7 +9,7 @@ import pandas as pd
 from conftest import rule_holds
 from scipy.optimize import minimize
 from scipy.special import expit
-from verdict_worlds import Draw, columns
+from verdict_worlds import Draw, columns, of_top
 
 #: Samples of a world by which it is judged.
 LARGE = 40_000
@@ -32,8 +32,7 @@ class Truth:
         draw = self.draw
         if draw.n_classes == 2:
             return draw.score, draw.truth
-        rows, top = np.arange(len(draw.score)), draw.score.argmax(axis=1)
-        return draw.score[rows, top], draw.truth[rows, top]
+        return of_top(draw.score, draw.score, draw.truth)
 
     @cached_property
     def curve(self):
@@ -163,8 +162,7 @@ def posterior_gap(draw):
         return np.zeros(len(draw.score))
     if draw.n_classes == 2:
         return draw.posterior - draw.truth
-    rows, top = np.arange(len(draw.score)), draw.score.argmax(axis=1)
-    return draw.posterior[rows, top] - draw.truth[rows, top]
+    return np.subtract(*of_top(draw.score, draw.posterior, draw.truth))
 
 
 def line(score, truth, share):
