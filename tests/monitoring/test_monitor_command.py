@@ -448,8 +448,8 @@ def test_columns_of_later_files(here, capsys, case):
 
 def test_a_score_of_the_other_class_in_a_later_file(here):
     """It is converted: the state is that of two files of one class."""
-    named("a.csv", "answer", "p_yes", words=("no", "yes"))
-    named("b.csv", "answer", "p_yes", words=("no", "yes"), seed=1)
+    named("a.csv", "outcome", "p_yes", words=("no", "yes"))
+    named("b.csv", "outcome", "p_yes", words=("no", "yes"), seed=1)
     frame = pd.read_csv("b.csv")
     frame.assign(p_yes=1 - frame["p_yes"]).rename(columns={"p_yes": "p_no"}).to_csv("c.csv")
     for name, state in (("a", "s"), ("b", "s"), ("a", "t"), ("c", "t")):
