@@ -216,187 +216,219 @@ def _forecast_recipes():
     ordered_classes = {"notion": "cumulative"}
     kernel, binning = {"smoother": "kernel"}, {"smoother": "binning"}
     folds = {"order": True}  # of a cross-fitted smoother, such as the default, go by row
-    yield from _recipes(
-        proper,
-        {},
-        {"loss": "spherical"},
-        {"loss": "rps"},
-        {"method": "direct"},
-        {"method": "cross"},
-        classwise,
-        top,
-        {"smoother": "isotonic", **top, "method": "cross"},
-        {"smoother": LogisticRegression()},
-        **folds,
-    )
-    yield from _recipes(
-        proper,
-        kernel,
-        binning,
-        {"smoother": s.smoothers.LevelSets()},
-        {"smoother": s.smoothers.NearestNeighborsSmoother()},
-        {"smoother": s.smoothers.DirichletKernel("scott", refinement="loss")},
-    )
-    options = log, {**log, "method": "direct"}, {**log, **classwise}
-    yield from _recipes(proper, *options, infinite=True, **folds)
-    options = {**log, **kernel}, {**log, **binning, "method": "direct"}
-    yield from _recipes(proper, *options, infinite=True)
-    for function in (s.refinement_loss, s.sharpness, s.score_decomposition):
-        yield from _recipes(function, {}, {"method": "cross", **classwise}, **folds)
-        yield from _recipes(function, kernel)
-        yield from _recipes(function, log, infinite=True, **folds)
-    yield from _recipes(s.calibration_upper_bound, {}, classwise, top, {"loss": "spherical"})
-    yield from _recipes(s.calibration_upper_bound, log, {**log, **top}, infinite=True)
-    yield from _recipes(s.root_brier_score)
-    yield from _recipes(
-        s.calibration_error,
-        {},
-        {"strategy": "uniform", "n_bins": 15},
-        {"norm": "l2", "squared": True, "debiased": True, "n_bins": 2},
-        {"norm": "max", **classwise},
-        ordered_classes,
-        {"n_bins": [0, 0.25, 1], **classwise, "reduce": "sum"},
-    )
-    yield from _recipes(s.calibration_error, {"notion": "canonical"}, binary=True)
-    # The variance of a sample that is alone in its bin is infinite, as documented.
-    yield from _recipes(s.reliability_bins, {}, classwise, infinite=True)
     watched = {"order": True, "infinite": True, "one_row": True}
-    yield from _recipes(_watched(s.SequentialCalibrationTest, notion="canonical"), **watched)
-    yield from _recipes(_watched(s.CalibrationMonitor, window=20, alpha=0.01), **watched)
-    yield from _recipes(_unlabelled, infinite=True)
-    for function in (s.ks_calibration_error, s.errors.cumulative_curve):
-        yield from _recipes(function, {}, classwise)
     narrow = {"bandwidth": 0.05, **top}
-    yield from _recipes(s.smooth_calibration_error, {}, classwise, narrow)
-    yield from _recipes(s.errors.kde_calibration_error, {}, {"norm": "l2", **classwise}, narrow)
-    yield from _recipes(
-        s.errors.simplex_calibration_error, {}, {"distance": "squared_euclidean", "bins": "uniform"}
-    )
-    yield from _recipes(s.integrated_calibration_index, {}, classwise, {"quantile": 0.9}, **folds)
-    yield from _recipes(
-        s.kernel_calibration_error, {}, {"statistic": "biased", "kernel": "gaussian"}, classwise
-    )
     ordered = ({"statistic": "linear"}, {"statistic": "block", "block_size": 3})
-    yield from _recipes(s.kernel_calibration_error, *ordered, order=True)
     test = s.kernel_calibration_test
-    yield from _recipes(test, {}, classwise, {"method": "bound"}, {"statistic": "biased"})
     draws = {"n_resamples": 19}
-    yield from _recipes(
-        test,
-        {"method": "multipliers", **draws},
-        {"method": "bootstrap", **draws},
-        {"method": "embedding", "locations": 3},
-        order=True,
-    )
-    # All blocks alike leave no doubt: a statistic of infinity.
-    yield from _recipes(test, *ordered, order=True, infinite=True)
     embedding = _given(s.errors.unconditional_mean_embedding_error, _locations)
-    yield from _recipes(embedding, {}, {"kernel": "gaussian"})
-    yield from _recipes(s.significance.distribution_free_bound, {}, {"statistic": "biased"})
-    yield from _recipes(s.significance.distribution_free_bound, {"statistic": "linear"}, order=True)
-    yield from _recipes(
-        s.significance.calibration_e_value, {}, classwise, infinite=True, one_row=True
-    )
-    yield from _recipes(
-        s.significance.consistency_test,
-        {"n_resamples": 9},
-        {"n_resamples": 9, "metric": s.ks_calibration_error, "resample_forecasts": False},
-        order=True,
-    )
     metrics = s.calibration_error, s.ks_calibration_error, s.root_brier_score
-    for metric in (*metrics, s.kernel_calibration_error):
-        interval = _given(
-            s.calibration_error_interval, lambda *_, metric=metric: {"metric": metric}
-        )
-        yield from _recipes(interval, {"n_resamples": 99}, infinite=True, order=True)
+    intervals = [
+        _given(s.calibration_error_interval, lambda *_, metric=metric: {"metric": metric})
+        for metric in (*metrics, s.kernel_calibration_error)
+    ]
     few = {"n_resamples": 39}
-    yield from _recipes(s.corp_decomposition, top, classwise)
-    yield from _recipes(s.corp_decomposition, {**top, **log}, infinite=True)
     tested = {**top, **few}, {**classwise, **few}
-    yield from _recipes(s.errors.corp_test, *tested, order=True, infinite=True)
-    yield from _recipes(s.errors.corp_bands, {**top, **few}, order=True)
-    yield from _recipes(s.errors.corp_bands, {**top, **few, "band": "confidence"}, order=True)
-    yield from _recipes(s.corp_decomposition, binary=True)
-    # Forecasts of 0 and 1 that are wrong are impossible: a statistic of infinity.
-    for function in (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test):
-        yield from _recipes(function, binary=True, infinite=True)
-        yield from _recipes(function, draws, binary=True, infinite=True, order=True)
     side = {"alternative": "greater"}
-    yield from _recipes(s.spiegelhalter_test, side, binary=True, infinite=True)
-    yield from _recipes(
-        s.significance.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True
-    )
     ratio, joint = s.significance.logistic_calibration_test, {"hypothesis": "joint"}
-    yield from _recipes(ratio, joint, {"hypothesis": "intercept"}, binary=True, infinite=True)
-    yield from _recipes(ratio, {**joint, **draws}, binary=True, infinite=True, order=True)
-    # One effective sample, by its weight, leaves the whole line as the interval.
-    yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
-    yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
     by_group = _given(s.calibration_by_group, _two_groups)
-    yield from _recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds)
     windows = _given(s.compare_windows, _two_groups)
-    yield from _recipes(windows, {}, infinite=True, order=True)
     curves = _given(s.grouping.calibration_curve_equality_test, _two_groups)
-    yield from _recipes(curves, {}, order=True)
     regret, act = s.decision_regret, {"threshold": 0.3}
-    yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
-    yield from _recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds)
-    yield from _recipes(net_benefit, {}, {"threshold": 0.1}, classwise, top)
+    return [
+        *_recipes(
+            proper,
+            {},
+            {"loss": "spherical"},
+            {"loss": "rps"},
+            {"method": "direct"},
+            {"method": "cross"},
+            classwise,
+            top,
+            {"smoother": "isotonic", **top, "method": "cross"},
+            {"smoother": LogisticRegression()},
+            **folds,
+        ),
+        *_recipes(
+            proper,
+            kernel,
+            binning,
+            {"smoother": s.smoothers.LevelSets()},
+            {"smoother": s.smoothers.NearestNeighborsSmoother()},
+            {"smoother": s.smoothers.DirichletKernel("scott", refinement="loss")},
+        ),
+        *_recipes(
+            proper,
+            log,
+            {**log, "method": "direct"},
+            {**log, **classwise},
+            infinite=True,
+            **folds,
+        ),
+        *_recipes(proper, {**log, **kernel}, {**log, **binning, "method": "direct"}, infinite=True),
+        *(
+            recipe
+            for function in (s.refinement_loss, s.sharpness, s.score_decomposition)
+            for recipe in (
+                *_recipes(function, {}, {"method": "cross", **classwise}, **folds),
+                *_recipes(function, kernel),
+                *_recipes(function, log, infinite=True, **folds),
+            )
+        ),
+        *_recipes(s.calibration_upper_bound, {}, classwise, top, {"loss": "spherical"}),
+        *_recipes(s.calibration_upper_bound, log, {**log, **top}, infinite=True),
+        *_recipes(s.root_brier_score),
+        *_recipes(
+            s.calibration_error,
+            {},
+            {"strategy": "uniform", "n_bins": 15},
+            {"norm": "l2", "squared": True, "debiased": True, "n_bins": 2},
+            {"norm": "max", **classwise},
+            ordered_classes,
+            {"n_bins": [0, 0.25, 1], **classwise, "reduce": "sum"},
+        ),
+        *_recipes(s.calibration_error, {"notion": "canonical"}, binary=True),
+        # The variance of a sample that is alone in its bin is infinite, as documented.
+        *_recipes(s.reliability_bins, {}, classwise, infinite=True),
+        *_recipes(_watched(s.SequentialCalibrationTest, notion="canonical"), **watched),
+        *_recipes(_watched(s.CalibrationMonitor, window=20, alpha=0.01), **watched),
+        *_recipes(_unlabelled, infinite=True),
+        *_recipes(s.ks_calibration_error, {}, classwise),
+        *_recipes(s.errors.cumulative_curve, {}, classwise),
+        *_recipes(s.smooth_calibration_error, {}, classwise, narrow),
+        *_recipes(s.errors.kde_calibration_error, {}, {"norm": "l2", **classwise}, narrow),
+        *_recipes(
+            s.errors.simplex_calibration_error,
+            {},
+            {"distance": "squared_euclidean", "bins": "uniform"},
+        ),
+        *_recipes(s.integrated_calibration_index, {}, classwise, {"quantile": 0.9}, **folds),
+        *_recipes(
+            s.kernel_calibration_error, {}, {"statistic": "biased", "kernel": "gaussian"}, classwise
+        ),
+        *_recipes(s.kernel_calibration_error, *ordered, order=True),
+        *_recipes(test, {}, classwise, {"method": "bound"}, {"statistic": "biased"}),
+        *_recipes(
+            test,
+            {"method": "multipliers", **draws},
+            {"method": "bootstrap", **draws},
+            {"method": "embedding", "locations": 3},
+            order=True,
+        ),
+        # All blocks alike leave no doubt: a statistic of infinity.
+        *_recipes(test, *ordered, order=True, infinite=True),
+        *_recipes(embedding, {}, {"kernel": "gaussian"}),
+        *_recipes(s.significance.distribution_free_bound, {}, {"statistic": "biased"}),
+        *_recipes(s.significance.distribution_free_bound, {"statistic": "linear"}, order=True),
+        *_recipes(s.significance.calibration_e_value, {}, classwise, infinite=True, one_row=True),
+        *_recipes(
+            s.significance.consistency_test,
+            {"n_resamples": 9},
+            {"n_resamples": 9, "metric": s.ks_calibration_error, "resample_forecasts": False},
+            order=True,
+        ),
+        *(
+            recipe
+            for interval in intervals
+            for recipe in _recipes(interval, {"n_resamples": 99}, infinite=True, order=True)
+        ),
+        *_recipes(s.corp_decomposition, top, classwise),
+        *_recipes(s.corp_decomposition, {**top, **log}, infinite=True),
+        *_recipes(s.errors.corp_test, *tested, order=True, infinite=True),
+        *_recipes(s.errors.corp_bands, {**top, **few}, order=True),
+        *_recipes(s.errors.corp_bands, {**top, **few, "band": "confidence"}, order=True),
+        *_recipes(s.corp_decomposition, binary=True),
+        # Forecasts of 0 and 1 that are wrong are impossible: a statistic of infinity.
+        *(
+            recipe
+            for function in (
+                s.spiegelhalter_test,
+                s.hosmer_lemeshow_test,
+                s.significance.cumulative_test,
+            )
+            for recipe in (
+                *_recipes(function, binary=True, infinite=True),
+                *_recipes(function, draws, binary=True, infinite=True, order=True),
+            )
+        ),
+        *_recipes(s.spiegelhalter_test, side, binary=True, infinite=True),
+        *_recipes(
+            s.significance.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True
+        ),
+        *_recipes(ratio, joint, {"hypothesis": "intercept"}, binary=True, infinite=True),
+        *_recipes(ratio, {**joint, **draws}, binary=True, infinite=True, order=True),
+        # One effective sample, by its weight, leaves the whole line as the interval.
+        *_recipes(s.calibration_intercept_slope, binary=True, infinite=True),
+        *_recipes(s.calibration_summary, binary=True, infinite=True, order=True),
+        *_recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds),
+        *_recipes(windows, {}, infinite=True, order=True),
+        *_recipes(curves, {}, order=True),
+        *_recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds),
+        *_recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds),
+        *_recipes(net_benefit, {}, {"threshold": 0.1}, classwise, top),
+    ]
 
 
 def _other_recipes():
     s = skcalib
     two = {"takes": "two forecasts"}
-    yield from _recipes(s.calibration_improvement, infinite=True, **two)
-    yield from _recipes(s.calibration_improvement, {"loss": "log"}, infinite=True, **two)
-    yield from _recipes(s.compare_calibration, {"block_size": 2}, {}, order=True, **two)
-    yield from _recipes(s.sharpness, {"transform": "simplex"}, order=True)  # folds again
-    yield from _recipes(differences_at_equal_scores, takes="features", order=True)
+    return [
+        *_recipes(s.calibration_improvement, infinite=True, **two),
+        *_recipes(s.calibration_improvement, {"loss": "log"}, infinite=True, **two),
+        *_recipes(s.compare_calibration, {"block_size": 2}, {}, order=True, **two),
+        *_recipes(s.sharpness, {"transform": "simplex"}, order=True),  # folds again
+        *_recipes(differences_at_equal_scores, takes="features", order=True),
+    ]
 
 
 def _display_recipes():
     s = skcalib
-    yield from _recipes(
-        s.ReliabilityDisplay.from_predictions,
-        {},
-        {"strategy": "quantile", "band": None, "notion": "classwise"},
-        {"strategy": "kernel", "band": None},
-        {"strategy": "uniform", "band": "confidence", "notion": "top_label"},
-        infinite=True,
-        one_row=True,
-        order=True,
-    )
     fast = {"recalibrator": "isotonic"}  # the default is slow
-    yield from _recipes(s.RecalibrationDisplay.from_predictions, fast, order=True, one_row=True)
     small = {"n_repeats": 2}
-    yield from _recipes(
-        s.displays.EstimationDisplay.from_predictions, small, infinite=True, order=True
-    )
     decisions = {"infinite": True, "one_row": True}
-    yield from _recipes(s.MurphyDisplay.from_predictions, {}, {"notion": "classwise"}, **decisions)
-    yield from _recipes(s.DecisionCurveDisplay.from_predictions, {}, **decisions)
     by_group = _given(s.GroupCalibrationDisplay.from_predictions, _two_groups)
-    yield from _recipes(by_group, {}, {"notion": "classwise"}, order=True, **decisions)
     features = {"takes": "features", "infinite": True, "order": True}
-    yield from _recipes(s.GroupingDisplay.from_predictions, {}, **features)
-    yield from _recipes(s.DecompositionDisplay.from_predictions, {}, {"loss": "log"}, **features)
+    return [
+        *_recipes(
+            s.ReliabilityDisplay.from_predictions,
+            {},
+            {"strategy": "quantile", "band": None, "notion": "classwise"},
+            {"strategy": "kernel", "band": None},
+            {"strategy": "uniform", "band": "confidence", "notion": "top_label"},
+            infinite=True,
+            one_row=True,
+            order=True,
+        ),
+        *_recipes(s.RecalibrationDisplay.from_predictions, fast, order=True, one_row=True),
+        *_recipes(s.displays.EstimationDisplay.from_predictions, small, infinite=True, order=True),
+        *_recipes(s.MurphyDisplay.from_predictions, {}, {"notion": "classwise"}, **decisions),
+        *_recipes(s.DecisionCurveDisplay.from_predictions, {}, **decisions),
+        *_recipes(by_group, {}, {"notion": "classwise"}, order=True, **decisions),
+        *_recipes(s.GroupingDisplay.from_predictions, {}, **features),
+        *_recipes(s.DecompositionDisplay.from_predictions, {}, {"loss": "log"}, **features),
+    ]
 
 
 def _moment_recipes():
     s = skcalib
-    yield from _recipes(s.regression.dawid_sebastiani_score, takes="moments")
     improvement = _moment_pair(dawid_sebastiani_improvement)
-    yield from _recipes(improvement, takes="moment pairs", infinite=True)
-    yield from _recipes(
-        s.regression.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True
-    )
-    for function in (
-        s.regression.kernel_calibration_error_gaussian,
-        s.regression.kernel_calibration_test_gaussian,
-    ):
-        yield from _recipes(function, {}, takes="moments")
-        ordered = {"order": True, "infinite": True}
-        yield from _recipes(function, {"statistic": "linear"}, takes="moments", **ordered)
+    ordered = {"order": True, "infinite": True}
+    return [
+        *_recipes(s.regression.dawid_sebastiani_score, takes="moments"),
+        *_recipes(improvement, takes="moment pairs", infinite=True),
+        *_recipes(s.regression.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True),
+        *(
+            recipe
+            for function in (
+                s.regression.kernel_calibration_error_gaussian,
+                s.regression.kernel_calibration_test_gaussian,
+            )
+            for recipe in (
+                *_recipes(function, {}, takes="moments"),
+                *_recipes(function, {"statistic": "linear"}, takes="moments", **ordered),
+            )
+        ),
+    ]
 
 
 FORECASTS = [*_forecast_recipes(), *_other_recipes()]

@@ -100,11 +100,15 @@ def test_values_by_their_formulas():
 
 
 def test_bounds_follow_the_structure():
-    assert (LAPLACIAN.bound(), (2 * LAPLACIAN).bound()) == (1.0, 2.0)
-    assert (2 * LAPLACIAN + 3 * GAUSSIAN).bound() == 5.0
-    assert ((2 * LAPLACIAN) * (3 * GAUSSIAN)).bound() == 6.0
-    assert MatrixKernel(2 * LAPLACIAN, MATRIX).bound() == pytest.approx(6.0, rel=1e-14)
-    assert (MatrixKernel(LAPLACIAN, MATRIX) + GAUSSIAN).bound() == pytest.approx(4.0, rel=1e-14)
+    for kernel, bound in (
+        (LAPLACIAN, 1.0),
+        (2 * LAPLACIAN, 2.0),
+        (2 * LAPLACIAN + 3 * GAUSSIAN, 5.0),
+        ((2 * LAPLACIAN) * (3 * GAUSSIAN), 6.0),
+        (MatrixKernel(2 * LAPLACIAN, MATRIX), 6.0),
+        (MatrixKernel(LAPLACIAN, MATRIX) + GAUSSIAN, 4.0),
+    ):
+        assert kernel.bound() == pytest.approx(bound, rel=1e-14)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 40])

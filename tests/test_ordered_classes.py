@@ -41,22 +41,18 @@ MEANS = [
 
 @pytest.mark.parametrize(("function", "options"), MEANS)
 def test_the_error_is_the_mean_over_thresholds(function, options):
-    alone = [
-        function(event.astype(int), score, notion="canonical", **options)
-        for event, score in zip(EVENTS.T, UP_TO.T, strict=True)
-    ]
-    error = function(Y, P, notion="cumulative", **options)
-    assert error == pytest.approx(np.mean(alone), rel=1e-9)
-    assert len(set(alone)) == K - 1  # the thresholds differ
-    total = function(Y, P, notion=Cumulative(reduce="sum"), **options)
-    assert total == pytest.approx(np.sum(alone), rel=1e-9)
-    weight = 1.0 + np.arange(len(Y)) % 3
-    weighted = function(Y, P, notion="cumulative", sample_weight=weight, **options)
-    alone = [
-        function(event.astype(int), score, notion="canonical", sample_weight=weight, **options)
-        for event, score in zip(EVENTS.T, UP_TO.T, strict=True)
-    ]
-    assert weighted == pytest.approx(np.mean(alone), rel=1e-9)
+    for weight in (None, 1.0 + np.arange(len(Y)) % 3):
+        run = {"sample_weight": weight, **options}
+        alone = [
+            function(event.astype(int), score, notion="canonical", **run)
+            for event, score in zip(EVENTS.T, UP_TO.T, strict=True)
+        ]
+        assert len(set(alone)) == K - 1  # the thresholds differ
+        for notion, expected in (
+            ("cumulative", np.mean(alone)),
+            (Cumulative(reduce="sum"), np.sum(alone)),
+        ):
+            assert function(Y, P, notion=notion, **run) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("function", "options"), MEANS)
@@ -153,13 +149,8 @@ def test_the_score_is_the_sum_over_thresholds():
     assert_allclose(score.loss(hits, two), Brier().loss(hits, two), atol=1e-14)
 
 
-def test_the_mean_is_minimal_at_the_truth_and_its_gradient_is_a_difference():
-    """Expected loss under the truth, on a grid; and the closed gradient by differences."""
-    score, truth = RankedProbability(), np.array([0.5, 0.1, 0.4])
-    grid = np.array([[i, j, 20 - i - j] for i in range(21) for j in range(21 - i)]) / 20
-    losses = score.loss(np.tile(truth, (len(grid), 1)), grid)
-    assert_allclose(grid[losses.argmin()], truth)
-    q, p = TRUTH[:20], P[:20]
+def test_the_closed_gradient_is_a_difference():
+    score, q, p = RankedProbability(), TRUTH[:20], P[:20]
     step = np.array([1.0, -2.0, 0.5, 0.5])
     ahead, behind = (score.loss(q, p + h * step) for h in (1e-6, -1e-6))
     assert_allclose(score.loss_gradient(q, p) @ step, (ahead - behind) / 2e-6, rtol=1e-6)
@@ -168,28 +159,35 @@ def test_the_mean_is_minimal_at_the_truth_and_its_gradient_is_a_difference():
 def test_every_function_of_a_loss_takes_it():
     terms = s.score_decomposition(Y, P, loss="rps")
     mean = ((UP_TO - EVENTS) ** 2).sum(axis=1).mean()
-    assert terms.loss == pytest.approx(mean) and terms.calibration > 0
-    assert terms.calibration + terms.uncertainty - terms.sharpness == pytest.approx(mean)
-    assert s.calibration_upper_bound(Y, P, loss="rps") == pytest.approx(mean)
+    gain = s.calibration_improvement(Y, P, TRUTH, loss="rps", injective=True)
+    sharper = s.TemperatureScaling(loss="rps").fit(P, Y)
+    for loss in (
+        terms.loss,
+        terms.calibration + terms.uncertainty - terms.sharpness,
+        s.calibration_upper_bound(Y, P, loss="rps"),
+        gain.loss_before,
+        s.CalibrationErrorEstimator(loss="rps").fit(P, Y).expected_loss_,
+        sharper.loss_before_,
+    ):
+        assert loss == pytest.approx(mean)
     assert s.proper_calibration_error(Y, P, loss="rps") == pytest.approx(terms.calibration)
     interval = s.calibration_error_interval(
         Y, P, metric=s.proper_calibration_error, loss="rps", smoother=None
     )
-    assert interval.low <= terms.calibration <= interval.high
-    truth = np.mean(RankedProbability().divergence(TRUTH, P))
-    assert interval.low <= truth <= interval.high
-    gain = s.calibration_improvement(Y, P, TRUTH, loss="rps", injective=True)
-    assert gain.loss_before == pytest.approx(mean) and gain.low > 0
-    assert s.CalibrationErrorEstimator(loss="rps").fit(P, Y).expected_loss_ == pytest.approx(mean)
-    sharper = s.TemperatureScaling(loss="rps").fit(P, Y)
-    assert sharper.loss_before_ == pytest.approx(mean) and sharper.loss_after_ < mean
-    brier = s.TemperatureScaling(loss="brier").fit(P, Y)
-    after = [s.calibration_upper_bound(Y, scaling.predict_proba(P), loss="rps")
-             for scaling in (sharper, brier)]  # fmt: skip
-    assert after[0] < after[1]
+    for error in (terms.calibration, np.mean(RankedProbability().divergence(TRUTH, P))):
+        assert interval.low <= error <= interval.high
+    assert min(terms.calibration, gain.low) > 0
     few = [s.TemperatureScaling(loss="rps"), s.PlattScaling()]
-    stacked = s.StackedRecalibrator(candidates=few, loss="rps").fit(P, Y)
-    assert s.calibration_upper_bound(Y, stacked.predict_proba(P), loss="rps") < mean
+    by_rps, by_brier, by_stack = (
+        s.calibration_upper_bound(Y, scaling.fit(P, Y).predict_proba(P), loss="rps")
+        for scaling in (
+            sharper,
+            s.TemperatureScaling(loss="brier"),
+            s.StackedRecalibrator(candidates=few, loss="rps"),
+        )
+    )
+    assert by_rps < by_brier
+    assert max(sharper.loss_after_, by_stack) < mean
     X = RNG.normal(size=(len(Y), 2))
     fitted = s.GroupingLossEstimator(loss="rps", random_state=0).fit(X, Y, y_proba=P)
     assert np.isfinite(fitted.grouping_loss_)
@@ -314,8 +312,10 @@ def test_an_order_is_not_asked_for_where_it_plays_no_part():
 
 
 def test_advice():
-    for name in ("ordinal", "ordered"):
-        with pytest.raises(ValueError, match="use notion='cumulative'"):
-            s.calibration_error(Y, P, notion=name)
-    with pytest.raises(ValueError, match="reduce='predicted' is for notion='classwise', got"):
-        s.ks_calibration_error(Y, P, notion="cumulative", reduce="predicted")
+    for options, message in (
+        ({"notion": "ordinal"}, "use notion='cumulative'"),
+        ({"notion": "ordered"}, "use notion='cumulative'"),
+        ({"notion": "cumulative", "reduce": "predicted"}, "is for notion='classwise', got"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            s.ks_calibration_error(Y, P, **options)

@@ -1,5 +1,7 @@
 """Label distributions and votes of annotators in place of labels."""
 
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -60,10 +62,13 @@ def test_counts_shares_one_column_and_named_columns_are_the_same():
     assert check_problem(VOTES, FORECAST, soft=True).classes.tolist() == [0, 1, 2]
     assert error(frame, pd.DataFrame(FORECAST, columns=names)) == whole
     assert error(VOTES, FORECAST, labels=names) == whole
-    with pytest.raises(ValueError, match="columns of y_proba are named"):
-        error(frame, pd.DataFrame(FORECAST, columns=names[::-1]))
-    with pytest.raises(ValueError, match="labels lists 2 classes but y_true has 3 columns"):
-        error(VOTES, FORECAST, labels=["ant", "bee"])
+    swapped = pd.DataFrame(FORECAST, columns=names[::-1])
+    for arguments, options, words in (
+        ((frame, swapped), {}, "columns of y_proba are named"),
+        ((VOTES, FORECAST), {"labels": names[:2]}, "labels lists 2 classes but y_true has 3"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            error(*arguments, **options)
 
 
 def test_refusals():
@@ -96,35 +101,37 @@ def test_refusals():
 
 
 def test_functions_of_single_labels_refuse():
-    for function in (
-        s.calibration_error, s.ks_calibration_error, s.kernel_calibration_error,
-        s.kernel_calibration_test, s.significance.consistency_test, s.corp_decomposition,
-        s.ReliabilityDisplay.from_predictions, s.CalibrationReport.from_predictions,
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match="Label distributions and annotator counts are for pr"):
-            function(VOTES, FORECAST)
     problem, error = check_problem(VOTES, FORECAST, soft=True), s.proper_calibration_error
     proba, labels, counts = [[0.3, 0.7], [0.6, 0.4], [0.2, 0.8]], [1, 0, 1], [[1, 2], [2, 1]]
     turned = "holds probabilities and {} only 0 and 1".format
     tree = s.GroupingLossEstimator(partitioner=DecisionTreeClassifier(max_depth=2))
     line = s.GroupingLossEstimator(method="risk", partitioner=LogisticRegression())
     single = "soft labels, and this function needs one label"
-    for call, words in (
-        (lambda: s.kernel_calibration_error(problem, FORECAST), single),
-        (lambda: s.calibration_error(problem, FORECAST), single),
-        (lambda: error(proba, labels), turned("y_proba")),
-        (lambda: error(proba, np.eye(2)[labels]), turned("y_proba")),
-        (lambda: s.PlattScaling().fit(labels, proba), turned("X")),
-        (lambda: error([0.2, 0.7, 1.0], [0.2, 0.7, 0.9]), "continuous values"),
-        (lambda: error([[np.inf, 1], [1, 0]], [0.2, 0.7]), "must hold one label per sample"),
-        (lambda: error(VOTES, FORECAST, smoother=LogisticRegression()), "smooths one-hot labels"),
-        (lambda: tree.fit(SHARES, VOTES, y_proba=FORECAST), "cannot be fitted to soft labels"),
-        (lambda: line.fit(SHARES, VOTES, y_proba=FORECAST), "cannot be fitted to soft labels"),
-        (lambda: s.LabelShiftRecalibrator().fit(proba[:2], counts), "needs one label per"),
-        (lambda: s.TemperatureScaling().fit(FORECAST[:2], counts), "y has 2 columns and X"),
+    for_proper = "Label distributions and annotator counts are for pr"
+    for function, *arguments, words in (
+        (s.calibration_error, VOTES, FORECAST, for_proper),
+        (s.ks_calibration_error, VOTES, FORECAST, for_proper),
+        (s.kernel_calibration_error, VOTES, FORECAST, for_proper),
+        (s.kernel_calibration_test, VOTES, FORECAST, for_proper),
+        (s.significance.consistency_test, VOTES, FORECAST, for_proper),
+        (s.corp_decomposition, VOTES, FORECAST, for_proper),
+        (s.ReliabilityDisplay.from_predictions, VOTES, FORECAST, for_proper),
+        (s.CalibrationReport.from_predictions, VOTES, FORECAST, for_proper),
+        (s.kernel_calibration_error, problem, FORECAST, single),
+        (s.calibration_error, problem, FORECAST, single),
+        (error, proba, labels, turned("y_proba")),
+        (error, proba, np.eye(2)[labels], turned("y_proba")),
+        (s.PlattScaling().fit, labels, proba, turned("X")),
+        (error, [0.2, 0.7, 1.0], [0.2, 0.7, 0.9], "continuous values"),
+        (error, [[np.inf, 1], [1, 0]], [0.2, 0.7], "must hold one label per sample"),
+        (partial(error, smoother=LogisticRegression()), VOTES, FORECAST, "smooths one-hot labels"),
+        (tree.fit, SHARES, VOTES, FORECAST, "cannot be fitted to soft labels"),
+        (line.fit, SHARES, VOTES, FORECAST, "cannot be fitted to soft labels"),
+        (s.LabelShiftRecalibrator().fit, proba[:2], counts, "needs one label per"),
+        (s.TemperatureScaling().fit, FORECAST[:2], counts, "y has 2 columns and X"),
     ):
         with pytest.raises(ValueError, match=words):
-            call()
+            function(*arguments)
 
 
 @pytest.mark.parametrize("loss", SCORES)

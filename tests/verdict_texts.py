@@ -82,32 +82,31 @@ def value_of(text):
 
 def impossible_numbers(text):
     """Numbers outside their range, line by line, in text as a terminal shows it."""
-    sentences = []
-    if missing := re.search(r".{0,40}\b(?:nan|NaN|None)\b.{0,40}", text):
-        sentences.append(f"nan or None: {missing[0]}")
+    missing = re.search(r".{0,40}\b(?:nan|NaN|None)\b.{0,40}", text)
+    sentences = [f"nan or None: {missing[0]}"] if missing else []
     for line in _logical_lines(text):
-        for match in _POINTS.finditer(line):
-            values = [value_of(v) for v in match.groups() if v]
-            if max(map(abs, values)) > 100:
-                sentences.append(f"more than 100 points: {line}")
-        for match in _PERCENT.finditer(line):
-            values = [value_of(v) for v in match.groups() if v]
-            if not 0 <= min(values) <= max(values) <= 100 and not _SIGNED.search(line):
-                sentences.append(f"less than 0 % or more than 100 %: {line}")
+        in_points, in_percent = (
+            [value_of(v) for match in pattern.finditer(line) for v in match.groups() if v]
+            for pattern in (_POINTS, _PERCENT)
+        )
+        outside = any(not 0 <= value <= 100 for value in in_percent)
+        faults = [
+            ("more than 100 points", any(abs(value) > 100 for value in in_points)),
+            ("less than 0 % or more than 100 %", outside and not _SIGNED.search(line)),
+            ("an improvement of 100 %", _COMPLETE.search(line)),
+        ]
         for match in _INTERVAL.finditer(line):
             low, high = value_of(match[2]), value_of(match[3])
-            if low > high:
-                sentences.append(f"an interval the wrong way round: {line}")
             before = line[: match.start()]  # what the interval is of: a row, or the words before
-            if _SIGNED.search(before) or "%" in before[-3:]:
-                continue
-            if _SQUARED.search(before):
-                if low < 0 or high > 2:
-                    sentences.append(f"a squared error outside [0, 2]: {line}")
-            elif _RATE.search(before) and (low < 0 or high > 1):
-                sentences.append(f"a rate outside [0, 1]: {line}")
-        if _COMPLETE.search(line):
-            sentences.append(f"an improvement of 100 %: {line}")
+            may_be_any = _SIGNED.search(before) or "%" in before[-3:]
+            squared = not may_be_any and _SQUARED.search(before)
+            rate = not may_be_any and not squared and _RATE.search(before)
+            faults += [
+                ("an interval the wrong way round", low > high),
+                ("a squared error outside [0, 2]", squared and (low < 0 or high > 2)),
+                ("a rate outside [0, 1]", rate and (low < 0 or high > 1)),
+            ]
+        sentences += [f"{fault}: {line}" for fault, is_there in faults if is_there]
     return list(dict.fromkeys(sentences))
 
 
@@ -144,85 +143,111 @@ _NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
 
 def contradictions(report, text=""):
     """Pairs of statements of one report that cannot both hold; `report` is its dictionary."""
-    told = []
-    headline, direction = report["headline"], report["direction"]
-    verdict = " ".join([headline, *report["verdict"]])
+    headline, direction, found = report["headline"], report["direction"], report["miscalibrated"]
+    verdict, suspicions = " ".join([headline, *report["verdict"]]), report["suspicions"]
     checked = headline.startswith("Check ") and _NOT_READ & set(report["suspicion_kinds"])
-    if checked and direction is not None:
-        told.append(f"the input is suspect, the direction {direction}")
-    if not checked and report["miscalibrated"] != (direction is not None):
-        told.append(f"miscalibrated is {report['miscalibrated']}, the direction {direction}")
-    if report["miscalibrated"] and _NOTHING_FOUND.search(verdict + text):
-        told.append("miscalibrated, and no evidence of it")
-    for name, pattern in _SAYS.items():
-        if name == direction and not pattern.search(headline) and not report["suspicions"]:
-            told.append(f"the direction is {name}, the headline: {headline}")
-        if name != direction and pattern.search(headline):
-            told.append(f"the direction is {direction}, the headline: {headline}")
-    if direction in _OPPOSITE and _SAYS[_OPPOSITE[direction]].search(verdict):
-        told.append(f"the direction is {direction}, and the verdict says {_OPPOSITE[direction]}")
-    if report["suspicions"] and report["verdict"][0] != report["suspicions"][0]:
-        told.append(f"a suspicion is not told first: {report['verdict'][0]}")
+    said = {name for name, pattern in _SAYS.items() if pattern.search(headline)}
+    expected, opposite = {direction} & _SAYS.keys(), _OPPOSITE.get(direction)
     off = [place["label"] for place in report["places"] if place["detected"]]
-    if off and not report["miscalibrated"]:
-        told.append(f"no evidence of miscalibration, and {', '.join(off)} significantly off")
-    told += _of_advice(report, verdict) + _of_errors(report, verdict) + _of_groups(report, verdict)
-    return told
+    faults = {
+        f"the input is suspect, the direction {direction}": checked and direction is not None,
+        f"miscalibrated is {found}, the direction {direction}": (
+            not checked and found != (direction is not None)
+        ),
+        "miscalibrated, and no evidence of it": found and _NOTHING_FOUND.search(verdict + text),
+        f"the direction is {direction}, the headline: {headline}": (
+            said - expected or (expected - said and not suspicions)
+        ),
+        f"the direction is {direction}, and the verdict says {opposite}": (
+            opposite and _SAYS[opposite].search(verdict)
+        ),
+        f"a suspicion is not told first: {report['verdict'][:1]}": (
+            suspicions and report["verdict"][0] != suspicions[0]
+        ),
+        f"no evidence of miscalibration, and {', '.join(off)} significantly off": off and not found,
+        **_of_advice(report, verdict),
+        **_of_errors(report, verdict),
+        **_of_groups(report, verdict),
+    }
+    return [fault for fault, is_there in faults.items() if is_there]
 
 
 def _of_advice(report, verdict):
-    told = []
-    losses = [(name, report[name]["before"], report[name]["after"]) for name in ("log_loss",
-              "brier_score")]  # fmt: skip
-    if report["advice"] not in report["verdict"] and report["advice"] not in verdict:
-        told.append("the advice is not in the verdict")
-    if report["recommended"] is None:
-        told += [f"nothing is recommended, {n} after {a}" for n, _, a in losses if a is not None]
-        if re.search(r"\brecalibrated (?:forecasts|predictions)|\brecalibrate (?:with|by)\b|"
-                     r"RecalibratedClassifierCV", verdict, re.I):  # fmt: skip
-            told.append(f"nothing is recommended: {report['advice']}")
-        return told
-    if report["recommended"] not in verdict and not re.search(r"recalibrate", verdict, re.I):
-        told.append(f"{report['recommended']} is recommended: {report['advice']}")
-    if re.search(r"does not help|leave (?:it|them)|not recommended", verdict, re.I):
-        told.append(f"{report['recommended']} is recommended, and not: {report['advice']}")
-    for name, before, after in losses:
-        if after is None or not after <= before:
-            told.append(f"{report['recommended']} is recommended: {name} {before} -> {after}")
-    return told
+    recommended, advice = report["recommended"], report["advice"]
+    losses = {name: report[name] for name in ("log_loss", "brier_score")}
+    faults = {
+        "the advice is not in the verdict": (
+            advice not in report["verdict"] and advice not in verdict
+        )
+    }
+    if recommended is None:
+        code = r"\brecalibrated (?:forecasts|predictions)|\brecalibrate (?:with|by)\b"
+        said = re.search(rf"{code}|RecalibratedClassifierCV", verdict, re.I)
+        after = {name: loss["after"] for name, loss in losses.items()}
+        return {
+            **faults,
+            f"nothing is recommended: {advice}": said,
+            f"nothing is recommended, and after it: {after}": any(
+                value is not None for value in after.values()
+            ),
+        }
+    return {
+        **faults,
+        f"{recommended} is recommended: {advice}": (
+            recommended not in verdict and not re.search(r"recalibrate", verdict, re.I)
+        ),
+        f"{recommended} is recommended, and not: {advice}": re.search(
+            r"does not help|leave (?:it|them)|not recommended", verdict, re.I
+        ),
+        f"{recommended} is recommended: {losses}": any(
+            loss["after"] is None or not loss["after"] <= loss["before"] for loss in losses.values()
+        ),
+    }
 
 
 def _of_errors(report, verdict):
-    told = []
-    error = report["typical_error"]
-    contradicting = "none" if error["estimate"] else r"\d"
-    if re.search(rf"typical error:? {contradicting}", verdict, re.I):
-        told.append(f"the typical error is {error['estimate']}, and the verdict says another")
+    error = report["typical_error"]["estimate"]
     expected, observed = report["mean_predicted"], report["observed_rate"]["estimate"]
     ratio = report["observed_expected_ratio"]["estimate"]
-    if ratio is not None and expected > 0 and abs(ratio - observed / expected) > 1e-6 * ratio:
-        told.append(f"the ratio {ratio} is not {observed} over {expected}")
     side = {"too_high": 1, "too_low": -1}.get(report["direction"], 0)
-    if side * (observed - expected) > 0:
-        told.append(f"{report['direction']}, and {observed} is observed, {expected} predicted")
-    return told
+    contradicting = "none" if error else r"\d"
+    return {
+        f"the typical error is {error}, and the verdict says another": re.search(
+            rf"typical error:? {contradicting}", verdict, re.I
+        ),
+        f"the ratio {ratio} is not {observed} over {expected}": (
+            ratio is not None and expected > 0 and abs(ratio - observed / expected) > 1e-6 * ratio
+        ),
+        f"{report['direction']}, and {observed} is observed, {expected} predicted": (
+            side * (observed - expected) > 0
+        ),
+    }
 
 
 def _of_groups(report, verdict):
-    told = [f"said: {words}" for words in NEVER.findall(verdict)]
     named = report["named_groups"]
-    none = re.search(r"no group was found that differs", verdict, re.I)
-    if named and none:
-        told.append(f"{named[0]['rule']} is named, and no group differs")
-    if not named and re.search(r"(?:groups|people|samples) with equal scores differ|"
-                               r"differs? between groups with equal", verdict, re.I):  # fmt: skip
-        told.append("groups differ, and none is named")
-    if any(a["harm"] < b["harm"] - 1e-12 for a, b in pairwise(named)):
-        told.append("groups are not sorted by harm")
+    rules = [group["rule"] for group in named]
+    differ = (
+        r"(?:groups|people|samples) with equal scores differ|differs? between groups with equal"
+    )
+    faults = {
+        **{f"said: {words}": True for words in NEVER.findall(verdict)},
+        f"{rules} are named, and no group differs": (
+            named and re.search(r"no group was found that differs", verdict, re.I)
+        ),
+        "groups differ, and none is named": not named and re.search(differ, verdict, re.I),
+        "groups are not sorted by harm": any(
+            a["harm"] < b["harm"] - 1e-12 for a, b in pairwise(named)
+        ),
+    }
     for group in named:
         low, estimate, high = group["low"], group["estimate"], group["high"]
-        if (estimate > 0) != (group["observed"] > group["expected"]):
-            told.append(f"{group['rule']}: difference {estimate} has the wrong sign")
-        if low <= 0 <= high and low < high and low <= estimate <= high:
-            told.append(f"{group['rule']} is named, and its interval holds zero")
-    return told
+        faults |= {
+            f"{group['rule']}: difference {estimate} has the wrong sign": (
+                (estimate > 0) != (group["observed"] > group["expected"])
+            ),
+            f"{group['rule']} is named, and its interval holds zero": (
+                low <= 0 <= high and low < high and low <= estimate <= high
+            ),
+        }
+    return faults

@@ -119,10 +119,8 @@ def merge_ties(values: np.ndarray) -> np.ndarray:
 
     The same array where no values are tied without being equal.
     """
-    order = _order_of_unequal_ties(values)
-    if order is None:
-        return values
-    return values[_firsts(values, order)]
+    firsts = _firsts_of_levels(values)
+    return values if firsts is None else values[firsts]
 
 
 def reach_in_single_precision(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,8 +140,8 @@ def merge_forecasts(forecast: np.ndarray) -> np.ndarray:
     without being equal.
     """
     if forecast.shape[1] == 2:
-        order = _order_of_unequal_ties(forecast[:, 1])
-        return forecast if order is None else forecast[_firsts(forecast[:, 1], order)]
+        firsts = _firsts_of_levels(forecast[:, 1])
+        return forecast if firsts is None else forecast[firsts]
     columns = list(forecast.T)
     merged = [merge_ties(column) for column in columns]
     unchanged = all(
@@ -169,16 +167,13 @@ def ranked_classes(forecast: np.ndarray) -> np.ndarray:
     return order
 
 
-def _order_of_unequal_ties(values):
-    """Order of the values, or None if all ties are equal."""
+def _firsts_of_levels(values):
+    """For each value, the index of the first value of its level; None if all ties are equal."""
     ordered = np.sort(values)  # far faster than argsort, which ties alone need
     lower, higher = ordered[:-1], ordered[1:]
-    unequal = (lower < higher) & (higher <= reach_of(lower))
-    return np.argsort(values, kind="stable") if unequal.any() else None
-
-
-def _firsts(values, order):
-    """For each value, the index of the first value of its level."""
+    if not ((lower < higher) & (higher <= reach_of(lower))).any():
+        return None
+    order = np.argsort(values, kind="stable")
     starts = level_starts(values[order])
     sizes = np.diff(np.append(starts, len(order)))
     firsts = np.empty(len(order), dtype=np.intp)

@@ -118,12 +118,15 @@ def _check_outputs(options):
                 f"{option} {path} is a file of predictions, which is not overwritten: choose "
                 "another name."
             )
-        kind = "report" if option == "--out" else "sketch"
-        if options.force or not (path.is_symlink() or path.is_file()) or _is_ours(path, kind):
+        if options.force or not (path.is_symlink() or path.is_file()):
             continue
-        reason = f"exists and is not a {kind} of skcalib"
-        if path.is_symlink():
-            reason = "is a symbolic link"
+        reason, kind = "is a symbolic link", "report" if option == "--out" else "sketch"
+        if not path.is_symlink():
+            with path.open("rb") as file:
+                start = file.read(_START)
+            if is_page(start) if kind == "report" else is_packed(start, "ForecastSketch"):
+                continue
+            reason = f"exists and is not a {kind} of skcalib"
         raise ValueError(f"{path} {reason}: choose another name, or replace it with --force.")
 
 
@@ -132,15 +135,6 @@ def _is_same(first, second):
         return first.samefile(second)
     except OSError:  # one of them does not exist
         return first.resolve() == second.resolve()
-
-
-def _is_ours(path, kind):
-    """Whether a file is a report or a sketch."""
-    if path.is_symlink():
-        return False
-    with path.open("rb") as file:
-        start = file.read(_START)
-    return is_page(start) if kind == "report" else is_packed(start, "ForecastSketch")
 
 
 # --- Reports --------------------------------------------------------------------------------------
@@ -173,7 +167,15 @@ def report_of_files(
         sketch = _read_sketch(path, options, columns, verbose, labels)
         if sketch is not None:
             labels = sketch.classes_ if labels is None else labels
-            _refuse_other_labels(path, ColumnNames.known_of(sketch).label, label_names)
+            label = ColumnNames.known_of(sketch).label
+            for earlier, known in label_names.items():  # no samples would tell outcomes apart
+                if None not in (label, known) and not is_same_label(label, known):
+                    raise ValueError(
+                        f"{path.name} has the labels {label!r}, and {earlier} has {known!r}: "
+                        "compare models of one outcome, or set label_name_ of the sketches to one "
+                        "name."
+                    )
+            label_names[path.name] = label
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
         read = read_predictions(path, features=columns or None, **reading(options))
@@ -202,20 +204,6 @@ def report_of_files(
         return reports[name]
     with stage("differences of the models", verbose, ", ".join(names)):
         return ComparisonReport(reports, n_jobs=options.n_jobs)
-
-
-def _refuse_other_labels(path, label, label_names):
-    """Raise for a sketch whose labels have another name than those of the sketches before.
-
-    The samples, which would tell outcomes apart, are not there.
-    """
-    for earlier, name in label_names.items():
-        if None not in (label, name) and not is_same_label(label, name):
-            raise ValueError(
-                f"{path.name} has the labels {label!r}, and {earlier} has {name!r}: compare models "
-                "of one outcome, or set label_name_ of the sketches to one name."
-            )
-    label_names[path.name] = label
 
 
 def _matrix(text):

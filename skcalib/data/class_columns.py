@@ -115,8 +115,17 @@ def classes_of_columns(
             _check_numbers(y_proba, classes, name)
         elif n_columns > 1 and not _are_default_names(y_proba):
             check_order(y_proba, classes, name, remedy="array")
-        if categories is not None and labels is None and pos_label is None:
-            _warn_of_categories(categories, classes, y_proba, name)
+        names = classes.tolist()
+        in_order = [category for category in categories or () if category in names]
+        decided = categories is None or labels is not None or pos_label is not None
+        if not decided and names != in_order and _are_default_names(y_proba):
+            warnings.warn(
+                f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
+                f"columns, so its columns are read as those of {listed(names)}, the sorted "
+                "classes, as in scikit-learn: pass labels= with the class of each column.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
         return classes
     by_argument = labels is not None or pos_label is not None
     if not by_argument:
@@ -126,21 +135,6 @@ def classes_of_columns(
             pos_label = only.tolist()[0] if named else None
     classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
     return _classes_by_name(column, classes, name, by_argument=by_argument, remedy=remedy)
-
-
-def _warn_of_categories(categories, classes, y_proba, name):
-    """Warn if columns without names are read in another order than that of ordered categories."""
-    names = classes.tolist()
-    in_order = [category for category in categories if category in names]
-    if names == in_order or not _are_default_names(y_proba):
-        return
-    warnings.warn(
-        f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
-        f"columns, so its columns are read as those of {listed(names)}, the sorted classes, as in "
-        "scikit-learn: pass labels= with the class of each column.",
-        UserWarning,
-        stacklevel=outside_level(),
-    )
 
 
 def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:

@@ -123,24 +123,24 @@ def _tempered_truth(label_temperature, score_temperature):
         z = logit(u) / temperature
         return np.array([expit(-z), expit(z)])
 
+    def calibration(u, score):
+        if isinstance(score, LogLoss):  # finite if the forecast underflows to 0
+            z = logit(u) / label_temperature
+            return _logit_divergence(z / score_temperature, z)
+        q = pair(u, label_temperature)
+        return score.divergence(q, pair(u, label_temperature * score_temperature))
+
+    def refinement(u, score):
+        return score.entropy(pair(u, label_temperature))
+
+    # Symmetric in u and 1 - u: half of the interval avoids rounding near 1. `full_output`
+    # suppresses the warning if the tolerance is not reached.
+    integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12, full_output=1)
     truth = {}
     for name, score in (("brier", Brier()), ("log", LogLoss())):
-
-        def calibration(u, score=score):
-            if isinstance(score, LogLoss):  # finite if the forecast underflows to 0
-                z = logit(u) / label_temperature
-                return _logit_divergence(z / score_temperature, z)
-            q = pair(u, label_temperature)
-            return score.divergence(q, pair(u, label_temperature * score_temperature))
-
-        def refinement(u, score=score):
-            return score.entropy(pair(u, label_temperature))
-
-        # Symmetric in u and 1 - u: half of the interval avoids rounding near 1. `full_output`
-        # suppresses the warning if the tolerance is not reached.
-        integrate = partial(quad, a=0, b=0.5, epsabs=1e-13, epsrel=1e-12, full_output=1)
-        truth[name] = 0.0 if score_temperature == 1 else 2 * integrate(calibration)[0]
-        truth[f"refinement_{name}"] = 2 * integrate(refinement)[0]
+        error = 0.0 if score_temperature == 1 else 2 * integrate(calibration, args=(score,))[0]
+        truth[name] = error
+        truth[f"refinement_{name}"] = 2 * integrate(refinement, args=(score,))[0]
         truth[f"uncertainty_{name}"] = float(score.entropy(np.array([0.5, 0.5])))
     return truth
 
@@ -259,12 +259,7 @@ def make_widmann(
     elsewhere = np.eye(n_classes)[0] if model == "M2" else np.full(n_classes, 1 / n_classes)
     posterior = (1 - mixture) * y_proba + mixture * elsewhere
     y = draw_codes(posterior.cumsum(axis=1), rng)
-    truth = _widmann_truth(model, n_classes, concentration, mixture)
-    return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
-
-
-def _widmann_truth(model, n_classes, concentration, mixture):
-    """One coordinate of S is Beta(a, b) with a the concentration and b = (K - 1) a."""
+    # One coordinate of S is Beta(a, b) with a the concentration and b = (K - 1) a.
     a, b, mean = concentration, (n_classes - 1) * concentration, 1 / n_classes
     variance = mean * (1 - mean) / (a + b + 1)
     # E[Y|S] - S is the mixture times the difference of the other distribution from S.
@@ -277,7 +272,8 @@ def _widmann_truth(model, n_classes, concentration, mixture):
         log_deviation = np.log(2 / (a + b)) + log_density + xlogy(1, mean) + xlog1py(1, -mean)
         variation, square = 0.5 * n_classes * np.exp(log_deviation), n_classes * variance
     brier = square / 2 if n_classes == 2 else square
-    return {"total_variation": float(mixture * variation), "brier": float(mixture**2 * brier)}
+    truth = {"total_variation": float(mixture * variation), "brier": float(mixture**2 * brier)}
+    return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
 
 @checks_parameters

@@ -840,12 +840,9 @@ class DecisionCurveDisplay(DecisionDisplay):
             artists["treat_none"].append(line)
 
     def _set_heights(self, ax, curves, top):
-        top = max(top, *(1.08 * _largest(curve) for curve in curves)) or 0.01  # no event occurs
+        for curve in curves:  # the largest net benefit and its band there, and of "treat all"
+            best = curve.estimate.argmax()
+            high = curve.high[best] if np.isfinite(curve.high[best]) else curve.estimate[best]
+            top = max(top, 1.08 * max(high, curve.reference.max()))
+        top = top or 0.01  # no event occurs
         ax.set_ylim(-0.1 * top, top)
-
-
-def _largest(curve):
-    """The largest net benefit of the curve and its band there, and of "treat all"."""
-    best = curve.estimate.argmax()
-    high = curve.high[best] if np.isfinite(curve.high[best]) else curve.estimate[best]
-    return max(high, curve.reference.max())

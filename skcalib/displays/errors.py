@@ -495,10 +495,6 @@ class NamedError:
     function: object
     squared: bool = False
 
-    def units(self, value):
-        """Signed root of a squared error; other errors are returned unchanged."""
-        return np.sign(value) * np.sqrt(np.abs(value)) if self.squared else value
-
 
 #: Names of errors for `EstimationDisplay`.
 ERRORS = {
@@ -595,11 +591,12 @@ def estimation_curves(
                 f"{error.name} returned NaN: pass an error that is defined on subsamples."
             )
         parts = np.split(values, ends)
-        mean = np.array([part.mean() for part in parts])
-        low, high = np.array([np.percentile(part, [tail, 100 - tail]) for part in parts]).T
+        numbers = [[part.mean(), *np.percentile(part, [tail, 100 - tail])] for part in parts]
+        mean, low, high = np.array(numbers).T
+        if error.squared:  # the signed root, in units of probability
+            mean, low, high = (np.sign(v) * np.sqrt(np.abs(v)) for v in (mean, low, high))
         expected = _expected(problem, error.function, sizes, weighted)
-        units = (error.units(value) for value in (mean, low, high))
-        curves.append(EstimationCurve(error.name, sizes, *units, *expected))
+        curves.append(EstimationCurve(error.name, sizes, mean, low, high, *expected))
     return curves
 
 
@@ -836,6 +833,9 @@ class EstimationDisplay(base.Display):
             If `ax` is not an Axes, or `truth` is neither a number nor a dict by names of the
             curves.
         """
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
         style = base.line_style(kwargs, curve_kwargs)
         truths = check_truth(self.truth, [curve.name for curve in self.curves])
         axes = base.panel_axes(ax, 1, size=(6.4, 4.6))
@@ -864,7 +864,17 @@ class EstimationDisplay(base.Display):
                 artists["truth"].append(line)
         panel.set(xscale="log", xlabel="Number of samples", ylabel="Estimated error")
         if legend:
-            _draw_keys(panel, artists, f"{self.confidence_level * 100:g} % of the subsamples")
+            # A line for each error of all displays on the axes, and a grey key for each style.
+            entries = base.legend_entries(panel)
+            entries += [
+                (Line2D([], [], color=base.GREY, linewidth=1.3, linestyle=dashes), text)
+                for part, (text, dashes) in KEYS.items()
+                if artists[part]
+            ]
+            if artists["band"]:
+                level = f"{self.confidence_level * 100:g} % of the subsamples"
+                entries.append((Patch(color=base.GREY, alpha=0.25, linewidth=0), level))
+            base.place_legend(panel, entries)
         return base.keep(self, axes, artists)
 
 
@@ -874,22 +884,6 @@ KEYS = {
     "floor": ("expected if calibrated", ":"),
     "truth": ("truth", "-."),
 }
-
-
-def _draw_keys(ax, artists, band):
-    """Legend: a line for each error of all displays on the axes, and a grey key for each style."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    entries = base.legend_entries(ax)
-    entries += [
-        (Line2D([], [], color=base.GREY, linewidth=1.3, linestyle=style), text)
-        for part, (text, style) in KEYS.items()
-        if artists[part]
-    ]
-    if artists["band"]:
-        entries.append((Patch(color=base.GREY, alpha=0.25, linewidth=0), band))
-    base.place_legend(ax, entries)
 
 
 def check_truth(truth: float | Mapping[str, float] | None, names: list[str]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import AxesLike
 from skcalib.displays import base
-from skcalib.monitoring import Alarm, CalibrationMonitor, SequentialCalibrationTest, Window
+from skcalib.monitoring import CalibrationMonitor, SequentialCalibrationTest, Window
 
 
 @base.complete_docstrings
@@ -119,8 +119,13 @@ class MonitorDisplay:
                 f"monitor must be a CalibrationMonitor, got {shown(monitor)}; use from_test for a "
                 "SequentialCalibrationTest."
             )
+        path = monitor.path_.tolist()
+        points = {at: [value] for at, value in path if np.isfinite(value) or value > 0}
+        for alarm in monitor.alarms_:  # the path is interrupted after its value at an alarm
+            points[float(alarm.at)] = [alarm.log_statistic, np.nan]
+        rows = [(at, value) for at in sorted(points) for value in points[at]]
         display = cls(
-            _with_alarms(monitor.path_, monitor.alarms_),
+            np.array(rows).reshape(-1, 2),
             alpha=monitor.alpha,
             alarms=[alarm.at for alarm in monitor.alarms_],
             windows=list(monitor.windows_),
@@ -230,14 +235,6 @@ class MonitorDisplay:
         elif legend:
             base.draw_legends(axes)
         return base.keep(self, axes, artists)
-
-
-def _with_alarms(path: np.ndarray, alarms: Sequence[Alarm]) -> np.ndarray:
-    """The path with its values at the alarms, after which it is interrupted."""
-    points = {at: [value] for at, value in path.tolist() if np.isfinite(value) or value > 0}
-    for alarm in alarms:
-        points[float(alarm.at)] = [alarm.log_statistic, np.nan]
-    return np.array([(at, value) for at in sorted(points) for value in points[at]]).reshape(-1, 2)
 
 
 # --- Drawing --------------------------------------------------------------------------------------

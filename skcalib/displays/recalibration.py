@@ -509,7 +509,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
                 )
         positive = _positive(known, pos_label)
         # A single column is the probability of the first class.
-        if positive == 0 and y_proba is not None and np.size(y_proba) == len(y_proba):
+        if positive == 0 and proba is not None and np.asarray(y_proba).size == len(proba):
             proba = proba[:, ::-1]
         columns = _columns(known, classes, positive)
         points = {"proba": proba, "max_points": max_points}

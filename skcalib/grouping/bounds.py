@@ -795,21 +795,18 @@ def _fit_predict(model, X, residual, weighted, X_new):
 
 def _steps_of_fold(start, forecast, curve, weight, predict, train, test):
     """Steps of the probabilities for the corrections of their logarithms."""
-
-    def steps(rows):
-        return softmax(start[rows] + predict(rows), axis=2) - softmax(start[rows], axis=1)
-
-    return steps_beside_score(forecast, curve, weight, steps, train, test)
+    rows = rows_of_regression(train, test)
+    steps = softmax(start[rows] + predict(rows), axis=2) - softmax(start[rows], axis=1)
+    beside = beside_score(np.hstack(steps), forecast[rows], curve[rows], weight[rows])
+    return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
 
 
 def _model_steps(model, features, forecast, target, curve, weight, train, test):
     """Steps from the curve to the predictions of a model, with the threads that it can feed."""
-
-    def steps(rows):
-        return model_step(model, features, target, curve, weight, train, rows)[None]
-
+    rows = rows_of_regression(train, test)
     with threads_for(features):
-        return steps_beside_score(forecast, curve, weight, steps, train, test)[0]
+        steps = model_step(model, features, target, curve, weight, train, rows)
+        return beside_score(steps, forecast[rows], curve[rows], weight[rows])[: len(test)]
 
 
 def model_step(
@@ -904,26 +901,15 @@ class _Ranks:
         return log - log.mean(axis=1, keepdims=True)
 
 
-def steps_beside_score(
-    forecast: np.ndarray,
-    curve: np.ndarray,
-    weight: np.ndarray,
-    predict: Callable[[np.ndarray], np.ndarray],
-    train: np.ndarray,
-    test: np.ndarray,
-) -> np.ndarray:
-    """Steps (L, m, K) of a model at the rows `test`, minus their regression on the forecasts.
+def rows_of_regression(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Rows of the regression of the steps of a fold on the forecasts: `test`, then some of `train`.
 
-    ``predict(rows)`` has the steps at any rows. The regression is that of this model alone, on the
-    test rows and, if these are few, on some of its training rows. One regression of the steps of
-    all folds would follow the labels of all folds, and take away what the models have found.
+    There are no rows of `train` if those of `test` are many. The regression is that of the model of
+    one fold: that of the steps of all folds would follow the labels of all folds, and take away
+    what the models have found.
     """
     n_further = min(max(_ROWS - len(test), 0), len(train))
-    further = np.linspace(0, len(train) - 1, n_further).astype(int)
-    rows = np.append(test, train[further])
-    steps = predict(rows)
-    beside = beside_score(np.concatenate(steps, axis=1), forecast[rows], curve[rows], weight[rows])
-    return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
+    return np.append(test, train[np.linspace(0, len(train) - 1, n_further).astype(int)])
 
 
 def beside_score(

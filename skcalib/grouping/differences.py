@@ -372,8 +372,10 @@ def form_groups(encoded: EncodedFeatures, weight: np.ndarray, least: float) -> C
             several = origins.count(feature.origin) > 1
             member = column > 0.5
             formed = [_Group(feature.title, feature.opposite, member, several, not several)]
-        groups += [(feature.origin, group) for group in formed
-                   if _size(group.member, weight) >= least]  # fmt: skip
+        for group in formed:
+            sides = group.member, ~group.member
+            if min(effective_size(weight[side]) for side in sides) >= least:
+                groups.append((feature.origin, group))
     n_formed = len(groups)
     if n_formed > MOST_GROUPS:
         unbalanced = [abs(group.member.mean() - 0.5) for _, group in groups]
@@ -391,11 +393,6 @@ def form_groups(encoded: EncodedFeatures, weight: np.ndarray, least: float) -> C
         np.array([group.two_sided for _, group in groups], dtype=bool),
         n_formed,
     )
-
-
-def _size(member, weight):
-    """Effective size of a group or its complement, whichever is smaller."""
-    return min(effective_size(weight[side]) for side in (member, ~member))
 
 
 def _of_numbers(column, feature):
@@ -706,22 +703,30 @@ def distinct(differing: list[Tested], candidates: Candidates, level: float) -> l
     the number of groups tested (Bonferroni), because several cuts of one feature would otherwise
     raise the threshold for others.
     """
+
+    def rank(tested):
+        """Harm to a few digits, so that the smaller of two sides of a cut comes first.
+
+        The longer rule of a pair requires more harm.
+        """
+        harm = tested.harm * (_WORTH if isinstance(tested.source, Pair) else 1.0)
+        return -float(f"{harm:.6g}"), tested.member.mean()
+
     named: list[Tested] = []
-    for tested in sorted(differing, key=_rank):
+    for tested in sorted(differing, key=rank):
         if any(_repeats(tested, earlier, candidates.feature) for earlier in named):
             continue
-        if not named or _adds(tested, _known(named, candidates), level):
-            named.append(tested)
+        if named:
+            beyond = tested.equal.beyond(_known(named, candidates)[tested.rows])
+            statistics = compare(beyond, tested.inside[:, None], least_share=1e-3)
+            # Also with nothing to compare, where the p-value is nan.
+            if not max(statistics.pvalue[0], tested.pvalue) <= level:
+                continue
+            left = _tested(tested.source, tested.member, tested.rows, beyond, statistics)
+            if not left.harm >= _LEAST_PART * tested.harm:
+                continue
+        named.append(tested)
     return named
-
-
-def _rank(tested):
-    """By harm, rounded to a few digits, so that the smaller of two sides of a cut comes first.
-
-    The longer rule of a pair requires more harm.
-    """
-    harm = tested.harm * (_WORTH if isinstance(tested.source, Pair) else 1.0)
-    return -float(f"{harm:.6g}"), tested.member.mean()
 
 
 def _repeats(tested, earlier, feature):
@@ -749,13 +754,3 @@ def _known(named, candidates):
             same[k] = True
             columns += list(candidates.member[:, same].T)
     return np.column_stack(columns)
-
-
-def _adds(tested, known, level):
-    """Whether a group differs sufficiently beyond the known groups."""
-    beyond = tested.equal.beyond(known[tested.rows])
-    statistics = compare(beyond, tested.inside[:, None], least_share=1e-3)
-    if not max(statistics.pvalue[0], tested.pvalue) <= level:  # also with nothing to compare
-        return False
-    left = _tested(tested.source, tested.member, tested.rows, beyond, statistics)
-    return left.harm >= _LEAST_PART * tested.harm

@@ -222,10 +222,22 @@ def calibration_curve_equality_test(
                 "second is the forecast of a second model for the same samples: leave out by, and "
                 "pass labels and forecasts."
             )
-        windows = ("first", "second")
-        problems = _of_two_models(
-            y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups
+        check_indices(y_true=y_true, y_proba=y_proba, second=second)
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
+        second_problem = check_problem(
+            y_true, second, None, sample_weight, labels, pos_label, name="second"
         )
+        problem.require_order(notion)
+        if not np.array_equal(problem.classes, second_problem.classes):
+            raise ValueError(
+                "y_proba and second are probabilities of different classes: pass pos_label= with "
+                "the class of both."
+            )
+        # Both rows of a sample are in one cluster.
+        cluster = np.arange(len(problem.weight)) if problem.cluster is None else problem.cluster
+        models = (replace(model, cluster=cluster) for model in (problem, second_problem))
+        events = (binary_events(model, pos_label, notion) for model in models)
+        windows, problems = ("first", "second"), [event for ((_, event),) in events]
     for name, problem in zip(windows, problems, strict=True):
         if problem.n_samples < FEWEST:
             raise ValueError(
@@ -243,25 +255,6 @@ def _order_of(problem):
     values = np.column_stack([score * (1 - score), (score - event) ** 2])
     means = np.average(values, 0, problem.weight)
     return problem.n_samples, *means.tolist()
-
-
-def _of_two_models(y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups):
-    """The problems of two models; both rows of a sample are in one cluster."""
-    check_indices(y_true=y_true, y_proba=y_proba, second=second)
-    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
-    second_problem = check_problem(
-        y_true, second, None, sample_weight, labels, pos_label, name="second"
-    )
-    problem.require_order(notion)
-    if not np.array_equal(problem.classes, second_problem.classes):
-        raise ValueError(
-            "y_proba and second are probabilities of different classes: pass pos_label= with the "
-            "class of both."
-        )
-    cluster = np.arange(len(problem.weight)) if problem.cluster is None else problem.cluster
-    models = (replace(model, cluster=cluster) for model in (problem, second_problem))
-    events = (binary_events(model, pos_label, notion) for model in models)
-    return [problem for ((_, problem),) in events]
 
 
 def _equality_test(problems, n_resamples, rng):

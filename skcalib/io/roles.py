@@ -163,11 +163,6 @@ class _Column:
         """Whether the name is that of identifiers."""
         return not _IDENTIFIERS.isdisjoint(re.findall("[^\\W_]+", self.name.casefold()))
 
-    @cached_property
-    def is_beside_labels(self):
-        """Whether the name is that of forecasts, identifiers or numbers of rows."""
-        return self.names_forecast or self.identifies or self.name in _UNNAMED
-
     def states_a_class(self, classes):
         """Whether the name states the probability of one of the classes, or of something."""
         reading = read_name(self.name, classes)
@@ -312,7 +307,9 @@ def _find_label(name, columns, taken, event):
     others = [
         column
         for column in columns
-        if column.may_hold_labels and column.place not in taken and not column.is_beside_labels
+        if column.may_hold_labels
+        and column.place not in taken
+        and not (column.names_forecast or column.identifies or column.name in _UNNAMED)
     ]
     matching = [column for column in others if _is_named_by(column, columns)]
     if matching:
@@ -662,7 +659,16 @@ def classes_of_several(
     """Columns are classes: those of the labels, and classes without samples."""
     reading = match_names(names, observed) or _one_by_one(name, names, observed)
     extra = [k for k, place in enumerate(reading) if isinstance(place, str)]
-    _check_extra(name, names, observed, proba, extra)
+    outside = [k for k in extra if is_outside(proba[:, k].min(), proba[:, k].max())]
+    totals = proba.sum(axis=1) if extra else np.ones(1)
+    worst = totals[np.abs(totals - 1).argmax()]
+    if outside or abs(worst - 1) > ROUNDING:  # those are no classes without samples
+        values = " with values outside [0, 1]" if outside else ""
+        sums = "" if outside else f", and a row of probabilities that sums to {worst:.3g}"
+        strangers = _strangers([names[k] for k in outside or extra], values)
+        raise ValueError(
+            f"{name} has {strangers} (labels: {_and(observed)}){sums}: {_WHAT_TO_KEEP}."
+        )
     labels: list[Label] = [
         place if isinstance(place, str) else observed[place] for place in reading
     ]
@@ -697,22 +703,6 @@ def _one_by_one(name, names, observed):
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
         f"'p_{missing}' (columns of probabilities: {_and(names)}){wrong and f'; {wrong}'}."
     )
-
-
-def _check_extra(name, names, observed, proba, extra):
-    """Raise for additional columns unless they can be probabilities of classes without samples."""
-    outside = [k for k in extra if is_outside(proba[:, k].min(), proba[:, k].max())]
-    totals = proba.sum(axis=1) if extra else np.ones(1)
-    worst = totals[np.abs(totals - 1).argmax()]
-    if outside:
-        strangers = _strangers([names[k] for k in outside], " with values outside [0, 1]")
-        sums = ""
-    elif abs(worst - 1) > ROUNDING:
-        strangers = _strangers([names[k] for k in extra])
-        sums = f", and a row of probabilities that sums to {worst:.3g}"
-    else:
-        return
-    raise ValueError(f"{name} has {strangers} (labels: {_and(observed)}){sums}: {_WHAT_TO_KEEP}.")
 
 
 def _strangers(names, values=""):

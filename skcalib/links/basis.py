@@ -416,10 +416,8 @@ class BasisBlock:
             values += np.einsum("id,dik->ik", theta[:, : ends.dense], self.dense)
         elif self.dense is not None:
             values += (theta[: ends.dense] @ self._flat).reshape(values.shape)
-        for start, factor in zip(
-            range(ends.dense, ends.factors, n_classes), self.factors, strict=True
-        ):
-            values += _times(theta[..., start : start + n_classes], factor)
+        for places, factor in zip(self._factor_places, self.factors, strict=True):
+            values += _times(theta[..., places], factor)
         if self.top is not None:
             of_top = theta[..., ends.factors : ends.top]
             added = np.einsum("it,ti->i", of_top, self.top) if of_each else of_top @ self.top
@@ -444,24 +442,20 @@ class BasisBlock:
         """The directions (n, K, J) of the second class of two, (n, 1, J), or of all classes."""
         if self._binary:
             return self.top.T[:, None]
-        n_samples, n_classes = self.log.shape
-        end = self._ends.top
-        values, at = np.zeros((n_samples, n_classes, end)), 0
+        ends, (n_samples, n_classes) = self._ends, self.log.shape
+        values, classes = np.zeros((n_samples, n_classes, ends.top)), np.arange(n_classes)
         if self.dense is not None:
-            at = len(self.dense)
-            values[:, :, :at] = np.moveaxis(self.dense, 0, 2)
-        classes = np.arange(n_classes)
-        for factor in self.factors:
-            values[:, classes, at + classes] = 1.0 if factor is None else factor
-            at += n_classes
+            values[:, :, : ends.dense] = np.moveaxis(self.dense, 0, 2)
+        for places, factor in zip(self._factor_places, self.factors, strict=True):
+            values[:, classes, places] = 1.0 if factor is None else factor
         if self.top is not None:
-            values[np.arange(n_samples), self.column, at:] = self.top.T
+            values[np.arange(n_samples), self.column, ends.factors :] = self.top.T
         if self.mix is None:
             return values
         mix = self.mix.toarray() if issparse(self.mix) else self.mix
-        values = values @ mix[:end]
+        values = values @ mix[: ends.top]
         if self.confusion:
-            values += mix[end + self.column[:, None] * n_classes + classes]
+            values += mix[ends.top + self.column[:, None] * n_classes + classes]
         return values
 
     def tangents(self, p: np.ndarray) -> np.ndarray:

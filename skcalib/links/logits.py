@@ -176,7 +176,7 @@ class LogitScale:
 
     def after(self, first: LogitScale) -> LogitScale:
         """The scale that gives the logits that this one, without tails, makes of the first's."""
-        unit = _finite(first.unit * self.unit)
+        unit = _power(first.unit * self.unit, 0)
         return LogitScale(unit, first.shift / self.unit + self.shift, first.tails)
 
 
@@ -261,12 +261,9 @@ def _centred(columns):
 
 
 def _power(unit, exponent):
+    """A unit times a power of two, as a positive finite number."""
     with np.errstate(over="ignore", under="ignore"):
-        return _finite(np.ldexp(unit, exponent))
-
-
-def _finite(unit):
-    return float(np.clip(unit, _FLOAT.tiny, _FLOAT.max))
+        return float(np.clip(np.ldexp(unit, exponent), _FLOAT.tiny, _FLOAT.max))
 
 
 # --- Ranks ----------------------------------------------------------------------------------------

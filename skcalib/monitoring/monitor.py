@@ -475,9 +475,6 @@ class CalibrationMonitor(StreamEstimator):
 
     def _start(self, classes: np.ndarray) -> None:
         super()._start(classes)
-        self._starts = [
-            np.full(len(stream.alternatives.prior), -np.inf) for stream in self._streams.streams
-        ]
         self.alarms_: list[Alarm] = []
         self.windows_: list[Window] = []
         self.sources_ = []
@@ -486,13 +483,15 @@ class CalibrationMonitor(StreamEstimator):
         self._restart()
 
     def _restart(self) -> None:
-        """Sums of weights, forecasts and events since now, and where each ratio was lowest.
+        """Sums over starts, and of weights, forecasts and events since now and each lowest ratio.
 
         Those of a stream are of its own event.
         """
         self._restarted = self.n_samples_seen_
-        self._total = np.zeros((len(self._streams.streams), 3))
-        self._lowest = [np.zeros((len(starts), 3)) for starts in self._starts]
+        priors = [stream.alternatives.prior for stream in self._streams.streams]
+        self._starts = [np.full(len(prior), -np.inf) for prior in priors]
+        self._total = np.zeros((len(priors), 3))
+        self._lowest = [np.zeros((len(prior), 3)) for prior in priors]
 
     def _own_state(self):
         log_statistics = [self.log_statistic_, *(alarm.log_statistic for alarm in self.alarms_)]
@@ -657,7 +656,6 @@ class CalibrationMonitor(StreamEstimator):
         for stream in self._streams.streams:
             stream.alternatives.forget()
         self._restart()
-        self._starts = [np.full(len(starts), -np.inf) for starts in self._starts]
         self.log_statistic_ = -np.inf
 
 

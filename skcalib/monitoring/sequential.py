@@ -190,7 +190,14 @@ class StreamEstimator(BaseEstimator):
             size *= several.get(arguments["notion"], 1)
             require(_LEAST_BYTES * size <= len(data), "the number of alternatives")
             written = _kernel(arguments["features"])
-        estimator = cls(**arguments | {"features": _passed(written, features, cls.__name__)})
+        if written == {} and features is None:
+            raise ValueError(
+                "The features of this state are a function, which cannot be written: pass it "
+                f"again, {cls.__name__}.from_bytes(data, features=function)."
+            )
+        if written != {} and features is not None:
+            raise ValueError(f"The state has features={written!r}: leave out features.")
+        estimator = cls(**arguments | {"features": features if written == {} else written})
         with refused(
             state, " A function for features must be the one with which the state was made."
         ):
@@ -324,19 +331,6 @@ def _features(features):
             parts[field.name] = _features(part) if is_kernel else plain(part, field.name)
         return {} if {} in parts.values() else {"class": type(features).__name__, **parts}
     return {} if isinstance(features, Kernel) or callable(features) else features
-
-
-def _passed(written, features, owner):
-    """The features from JSON, or a function or a kernel that could not be written."""
-    needed = written == {}
-    if needed and features is None:
-        raise ValueError(
-            "The features of this state are a function, which cannot be written: pass it again, "
-            f"{owner}.from_bytes(data, features=function)."
-        )
-    if not needed and features is not None:
-        raise ValueError(f"The state has features={written!r}: leave out features.")
-    return features if needed else written
 
 
 def _kernel(written):
@@ -627,9 +621,7 @@ class Alternatives:
     def __init__(self, prior: np.ndarray) -> None:
         self.prior = prior / prior.sum()
         self.n_seen = 0
-        self.log_ratio = np.zeros(len(prior))
-        self.lowest = np.zeros(len(prior))
-        self.lowest_at = np.zeros(len(prior), dtype=np.int64)
+        self.forget()
 
     def advance(
         self, forecast: np.ndarray, event: np.ndarray, weight: np.ndarray | None
@@ -655,7 +647,7 @@ class Alternatives:
         """Start again, at a ratio of one."""
         self.log_ratio = np.zeros(len(self.prior))
         self.lowest = np.zeros(len(self.prior))
-        self.lowest_at = np.full(len(self.prior), self.n_seen)
+        self.lowest_at = np.full(len(self.prior), self.n_seen, dtype=np.int64)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by name."""
@@ -703,8 +695,6 @@ class ScoreAlternatives(Alternatives):
         mixed = np.full(len(UNIFORM), _HARMONIC_PRIOR / len(UNIFORM))
         super().__init__(np.concatenate([prior, mixed]))
         self.sums = np.zeros(2)  # of logits and of their squares
-        self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and forecasts
-        self.lowest_cells = np.zeros((len(prior) + len(mixed), 3, N_CELLS))  # at each lowest ratio
 
     def advance(
         self, forecast: np.ndarray, event: np.ndarray, weight: np.ndarray | None
@@ -726,8 +716,8 @@ class ScoreAlternatives(Alternatives):
     def forget(self) -> None:
         """Start again, at a ratio of one."""
         super().forget()
-        self.cells = np.zeros((3, N_CELLS))
-        self.lowest_cells = np.zeros_like(self.lowest_cells)
+        self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and forecasts
+        self.lowest_cells = np.zeros((len(self.prior), 3, N_CELLS))  # at each lowest ratio
 
     def _steps(self, forecast, event):
         mean, spread = self._moments(forecast)

@@ -640,24 +640,21 @@ def check_moments(
             "forecast without variance is infinite. Give the regressor a noise term, or leave "
             "these rows out."
         )
-    _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
-    for values, column in ((y, name), (mean, "y_mean")):
-        _check_range(values, column, 0.0, LARGEST)
+    for values, column, low, high in (
+        (variance, var_name, 1 / LARGEST**2, LARGEST**2),
+        (y, name, 0.0, LARGEST),
+        (mean, "y_mean", 0.0, LARGEST),
+    ):
+        outside = (np.abs(values) < low) | (np.abs(values) > high)
+        if outside.any():  # squares or ratios would overflow or underflow
+            row = int(outside.argmax())
+            raise ValueError(
+                f"{column} holds {values[row]:g} in row {row}, whose squares or ratios leave the "
+                f"range of floating point numbers: outcomes and means must lie within {LARGEST:g}, "
+                f"variances between {1 / LARGEST**2:g} and {LARGEST**2:g}. Choose another unit."
+            )
     weight, residual, variance, mean = drop_zero_weights(sample_weight, y - mean, variance, mean)
     return Moments(residual, variance, weight, mean)
-
-
-def _check_range(values, name, low, high):
-    """Raise for numbers whose squares or ratios would overflow or underflow."""
-    size = np.abs(values)
-    outside = (size < low) | (size > high)
-    if outside.any():
-        row = int(outside.argmax())
-        raise ValueError(
-            f"{name} holds {values[row]:g} in row {row}, whose squares or ratios leave the range "
-            f"of floating point numbers: outcomes and means must lie within {LARGEST:g}, variances "
-            f"between {1 / LARGEST**2:g} and {LARGEST**2:g}. Choose another unit."
-        )
 
 
 def check_numbers(values: ArrayLike, name: str) -> np.ndarray:

@@ -269,7 +269,17 @@ def _fit_variance_map(squared, variance, weight, *, fit_intercept=True):
     if fit_intercept and high - low > 1e-12:
         decades = np.log10(high / low) + 2 * np.log10(MARGIN)
         odds = np.geomspace(low / MARGIN, high * MARGIN, int(decades * POINTS_PER_DECADE) + 2)
-        share, n_iter, converged = _lowest(profile, odds / (1 + odds))
+        shares = np.concatenate([[0.0], odds / (1 + odds), [1.0]])
+        slopes = np.array([profile.slope(share) for share in shares])
+        options = {"xtol": 1e-300, "maxiter": MAX_ITER, "full_output": True, "disp": False}
+        rising = np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] >= 0))
+        optima = [brentq(profile.slope, *shares[i : i + 2], **options) for i in rising]
+        candidates = [root for root, _ in optima]
+        candidates += [0.0] if slopes[0] >= 0 else []
+        candidates += [1.0] if slopes[-1] <= 0 else []
+        share = min(candidates, key=profile.value)
+        n_iter = sum(report.iterations for _, report in optima)
+        converged = all(report.converged for _, report in optima)
     scale = profile.scale(share) * size
     return (float(scale * (1 - share) / unit), float(scale * share)), n_iter, converged
 
@@ -305,21 +315,6 @@ class Profile:
         precision = self.score.gradient(centred(scale * self.shape(share)))[:, 1]
         slope = precision * (1 - precision * self.squared)
         return scale * weighted_mean(slope * (1 - self.variance), self.weight)
-
-
-def _lowest(profile, inner):
-    """The t in [0, 1] of the lowest profile, the iterations and whether they were sufficient."""
-    shares = np.concatenate([[0.0], inner, [1.0]])
-    slopes = np.array([profile.slope(share) for share in shares])
-    options = {"xtol": 1e-300, "maxiter": MAX_ITER, "full_output": True, "disp": False}
-    rising = np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] >= 0))
-    optima = [brentq(profile.slope, *shares[i : i + 2], **options) for i in rising]
-    candidates = [root for root, _ in optima]
-    candidates += [0.0] if slopes[0] >= 0 else []
-    candidates += [1.0] if slopes[-1] <= 0 else []
-    best = min(candidates, key=profile.value)
-    reports = [report for _, report in optima]
-    return best, sum(r.iterations for r in reports), all(r.converged for r in reports)
 
 
 # --- Regressors with recalibrated variances ------------------------------------------------------

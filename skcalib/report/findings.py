@@ -811,7 +811,8 @@ def find_reported(
     return tuple(reported)
 
 
-# --- Ranges of scores and classes ----------------------------------------------------------------
+# --- Ranges of scores and classes -----------------------------------------------------------------
+
 
 _MOST_RANGES = 10
 _FEWEST_SAMPLES = 10
@@ -988,7 +989,12 @@ def find_grouping(
         note=" ".join([*notes, *warned]),
     )
     if finding.named or finding.detected:
-        finding = replace(finding, correction=_correction_gain(part, table.values, **run))
+        binary = binary_problem(part)
+        correction = GroupRecalibrator(loss="brier", labels=[0, 1], **run)
+        label = binary.target[:, 1].astype(int)
+        with noted():
+            correction.fit(binary.forecast, label, binary.weight, features=table.values)
+        finding = replace(finding, correction=correction.feature_gain_)
     if not compared.named:
         return finding, _split(features, problem, common)
     groups = np.where(members[0], compared.named[0].rule, "others")
@@ -1011,21 +1017,6 @@ def _split(features, problem, common, groups=None):
             for region in estimator.regions_
         ]
     return estimator
-
-
-def _correction_gain(problem, values, confidence_level, random_state):
-    """Held-out gain of the Brier score by the features, beyond recalibration."""
-    binary = binary_problem(problem)
-    correction = GroupRecalibrator(
-        loss="brier",
-        labels=[0, 1],
-        confidence_level=confidence_level,
-        random_state=random_state,
-    )
-    label = binary.target[:, 1].astype(int)
-    with noted():
-        correction.fit(binary.forecast, label, binary.weight, features=values)
-    return correction.feature_gain_
 
 
 def rest_of_loss(refinement: MeanInterval, bound: MeanInterval) -> MeanInterval:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -723,7 +723,7 @@ def _side_by_side(comparison):
 
 def _differences(comparison):
     """One table for two models; for more, a table of all pairs for each quantity."""
-    rows_of: dict[str, list[Row]] = {}
+    rows_of = {}
     for quantity, label in (QUANTITIES | OF_DECISIONS).items():
         for difference in comparison.differences:
             if difference.quantity != quantity:
@@ -914,7 +914,7 @@ def _grouping_figure(report):
 
 def _forest_figure(report):
     """Forest plot of the groups that the user names."""
-    by: Any = report.findings.by
+    by = report.findings.by
     n_rows = min(len(by.groups), MOST_ROWS)
 
     def draw():
@@ -941,8 +941,8 @@ def _picture(report, problem, event, title, *, small=False):
     """A reliability diagram on the scale of all diagrams of the page."""
 
     def draw():
-        size = (3.4, 3.8) if small else (4.6, 5.0)
-        figure = _figure(*size, _rows(report))
+        width, height = (3.4, 3.8) if small else (4.6, 5.0)
+        figure = _figure(width, height, _rows(report))
         display = _display(report, problem, figure.gca(), name=None, band="consistency")
         confidence = report.findings.n_classes > 2 and not small
         labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY

@@ -645,7 +645,7 @@ def _find(
         folds = [test for _, test in splits]
     else:
         divided, folds = part.split(5, seed)
-    run: dict[str, Any] = {"confidence_level": confidence_level, "n_jobs": n_jobs}
+    run = {"confidence_level": confidence_level, "n_jobs": n_jobs}
     table = problem.forecast if features is None else features
     with noted() as notes, threads_for(table, n_jobs):
         with stage("calibration errors", verbose, name):
@@ -656,7 +656,7 @@ def _find(
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
-            forecasts_of: dict[str, np.ndarray] = {}
+            forecasts_of = {}
             advice = compare_maps(divided, folds, confidence_level, n_jobs, forecasts_of, solved)
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, solved, random_state=seed, **run)
@@ -775,7 +775,8 @@ def as_json(value: Any) -> Any:
     return str(value)
 
 
-# --- Several models ---
+# --- Several models -------------------------------------------------------------------------------
+
 
 _LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
@@ -920,13 +921,9 @@ class ComparisonReport(Shown):
             ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_predictions`.
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
-        seed = seed_of(random_state)
-        params = {"random_state": seed, "n_jobs": n_jobs, **params}
-
-        def _report(name, proba):
-            return CalibrationReport.from_predictions(y_true, proba, X, name=name, **params)
-
-        return cls(_report_each(_report, y_proba), n_jobs=n_jobs)
+        params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
+        report = partial(CalibrationReport.from_predictions, y_true, X=X, **params)
+        return cls(_report_each(report, y_proba), n_jobs=n_jobs)
 
     @classmethod
     @checks_parameters
@@ -967,16 +964,10 @@ class ComparisonReport(Shown):
         truth is better calibrated; the Brier scores do not differ significantly.
         """
         _check_mapping(sketches, "sketches", "sketches")
-        seed = seed_of(random_state)
-        return cls(
-            {
-                str(name): CalibrationReport.from_sketch(
-                    sketch, name=str(name), random_state=seed, n_jobs=n_jobs, **params
-                )
-                for name, sketch in sketches.items()
-            },
-            n_jobs=n_jobs,
-        )
+        params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
+        named = {str(name): sketch for name, sketch in sketches.items()}
+        report = partial(CalibrationReport.from_sketch, **params)
+        return cls(_report_each(report, named), n_jobs=n_jobs)
 
     @classmethod
     @checks_parameters
@@ -1021,18 +1012,14 @@ class ComparisonReport(Shown):
         logistic is better calibrated and has the lower Brier score.
         """
         _check_mapping(estimators, "estimators", "classifiers")
-        seed = seed_of(random_state)
+        params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
         if cv is not None:  # a shuffling splitter must give all models the same folds
             (X,) = indexable(X)
             y = check_y(y, name="y")
             groups = params.get("groups")
             cv = make_folds(cv, X, y, groups, groups)
-        params = {"random_state": seed, "n_jobs": n_jobs, **params}
-
-        def _report(name, estimator):
-            return CalibrationReport.from_estimator(estimator, X, y, cv=cv, name=name, **params)
-
-        return cls(_report_each(_report, estimators), n_jobs=n_jobs)
+        report = partial(CalibrationReport.from_estimator, X=X, y=y, cv=cv, **params)
+        return cls(_report_each(report, estimators), n_jobs=n_jobs)
 
     @property
     def verdict(self) -> str:
@@ -1096,7 +1083,7 @@ def _report_each(make, models):
         with warnings.catch_warnings():
             if reports:
                 warnings.filterwarnings("ignore", "groups has only")
-            reports[str(name)] = make(name, model)
+            reports[str(name)] = make(model, name=name)
     return reports
 
 
@@ -1324,12 +1311,12 @@ def _pvalue(estimate, errors, degrees):
 def _kernel(first, second, level, random_state, n_jobs, reverse):
     """Blocks of samples in random order; in one order of the models, so that signs flip."""
     rows = np.random.RandomState(random_state).permutation(len(first.weight))
-    problems = [first.take(rows), second.take(rows)]
     if reverse:
-        problems.reverse()
+        first, second = second, first
     try:
         compared = compare_problems(
-            *problems,
+            first.take(rows),
+            second.take(rows),
             kernel=resolve_kernel(None),
             notion=Canonical(),
             confidence_level=level,
@@ -1390,10 +1377,15 @@ class DecisionRule:
         if quantity == "regret":
             interval_at = partial(self._regret_interval, first, second)
         else:
-            forecasts = [first.forecast], [second.forecast]
-            changes = not np.array_equal(first.forecast, second.forecast)
-            costs = partial(saving_interval, self.score, [first], *forecasts, share=1.0)
-            interval_at = partial(costs, every_change=changes)
+            interval_at = partial(
+                saving_interval,
+                self.score,
+                [first],
+                before=[first.forecast],
+                after=[second.forecast],
+                share=1.0,
+                every_change=not np.array_equal(first.forecast, second.forecast),
+            )
         sign = 1.0
         if quantity == "net_benefit" and self.threshold is not None:
             sign = -1 / (1 - self.threshold)

@@ -399,6 +399,9 @@ def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> Decis
     )
 
 
+_NEVER = 1e-12  # probability that stands for 0 and for the distance from 1
+
+
 def _predict(model, solved, X, seed, n_jobs):
     """Out-of-fold probabilities of the label, from the features and the forecast."""
     target, weight = solved.target, solved.weight
@@ -414,7 +417,13 @@ def _predict(model, solved, X, seed, n_jobs):
             "model is cross-validated, and the training samples of a fold have one class: the "
             f"other has {n_rarest} of {len(label)} samples. Omit model, or pass more of them."
         )
-    inputs = _with_forecasts(X, solved.forecast)
+    refuse_sparse(X, "X")
+    forecast = solved.forecast[:, 1:] if target.shape[1] == 2 else solved.forecast
+    logits = logit(np.clip(forecast, _NEVER, 1 - _NEVER))  # which a tree can separate
+    if hasattr(X, "assign"):
+        inputs = X.assign(**{f"forecast_logit_{k}": row for k, row in enumerate(logits.T)})
+    else:
+        inputs = np.column_stack([np.asarray(X).reshape(len(logits), -1), logits])
     params = {} if weight.min() == weight.max() else weight_params(model, weight)
     columns = np.zeros_like(target)
     with threads_for(inputs, n_jobs):
@@ -445,16 +454,3 @@ def _correct(solved, X, folds, seed, n_jobs):
         if mixture.weights.any():
             corrected[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
     return corrected
-
-
-_NEVER = 1e-12  # probability that stands for 0 and for the distance from 1
-
-
-def _with_forecasts(X, forecast):
-    """The features and the logits of the forecasts, which a tree can separate."""
-    refuse_sparse(X, "X")
-    columns = forecast[:, 1:] if forecast.shape[1] == 2 else forecast
-    logits = logit(np.clip(columns, _NEVER, 1 - _NEVER))
-    if hasattr(X, "assign"):
-        return X.assign(**{f"forecast_logit_{k}": column for k, column in enumerate(logits.T)})
-    return np.column_stack([np.asarray(X).reshape(len(logits), -1), logits])

@@ -15,7 +15,7 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import binary_events, only_problem
-from skcalib.error_intervals.proper import estimate_of_solved
+from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.errors.logistic import (
     calibration_intercept_slope,
     coefficient_intervals,
@@ -172,18 +172,14 @@ class CalibrationSummary(Record):
     _beside = ("event", "n_samples", "n_events", "n_clusters", "confidence_level")
 
     def _columns(self):
-        names = ("quantity", "estimate", "low", "high", "perfect", "explanation")
-        columns = {name: [] for name in names}
+        rows = []
         for key, (quantity, perfect, explanation) in ROWS.items():
-            value = getattr(self, key)
-            is_interval = isinstance(value, MeanInterval)
-            columns["quantity"].append(quantity)
-            columns["estimate"].append(value.estimate if is_interval else value)
-            columns["low"].append(value.low if is_interval else None)
-            columns["high"].append(value.high if is_interval else None)
-            columns["perfect"].append(perfect)
-            columns["explanation"].append(self.notes.get(key, explanation))
-        return columns
+            value, limits = getattr(self, key), (None, None)
+            if isinstance(value, MeanInterval):
+                value, limits = value.estimate, (value.low, value.high)
+            rows.append((quantity, value, *limits, perfect, self.notes.get(key, explanation)))
+        names = ("quantity", "estimate", "low", "high", "perfect", "explanation")
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
     def to_frame(self) -> DataFrame:
         """One row per quantity, for a paper or a spreadsheet; needs pandas.
@@ -197,15 +193,15 @@ class CalibrationSummary(Record):
         """
         pandas, table = import_pandas(), self._columns()
         for name in ("estimate", "low", "high", "perfect"):
-            table[name] = pandas.array(list(table[name]), dtype="Float64")
+            table[name] = pandas.array(table[name], dtype="Float64")
         return pandas.DataFrame(table, index=pandas.Index(ROWS, name="name"))
 
     def lines(self) -> list[tuple[str, str]]:
         """Names and numbers as text, for a table beside a figure."""
         counts = ("Samples", f"{self.n_samples:,}"), ("Events", f"{self.n_events:,}")
-        names = ((key, name) for key, (name, *_) in ROWS.items())
         named = [
-            (name, " ".join(_in_words(key, getattr(self, key))).strip()) for key, name in names
+            (name, " ".join(_in_words(key, getattr(self, key))).strip())
+            for key, (name, *_) in ROWS.items()
         ]
         return [*counts, *named, ("Level of intervals", f"{100 * self.confidence_level:g} %")]
 
@@ -435,8 +431,8 @@ def _curve(problem, solved, confidence_level, notes):
         (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
     conditional, weight = solved.conditional, problem.weight
     distance = TotalVariation().divergence(conditional, problem.forecast)
-    error = estimate_of_solved(
-        [solved], loss=Brier(), notion=Canonical(), confidence_level=confidence_level
+    (error,) = estimates_of_solved(
+        [solved], losses=[Brier()], notion=Canonical(), confidence_level=confidence_level
     )
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
@@ -451,13 +447,29 @@ def _curve(problem, solved, confidence_level, notes):
 
 
 def _losses(problem, confidence_level, notes):
-    """Brier score, scaled Brier score and log loss."""
+    """Brier score, scaled Brier score and log loss, each in its range."""
     target, forecast, weight = problem.target, problem.forecast, problem.weight
-    brier = Brier().loss(target, forecast)
-    losses = {
-        "brier": _mean_loss("brier", Brier(), 1.0, problem, confidence_level, notes),
-        "log_loss": _mean_loss("log_loss", LogLoss(), np.inf, problem, confidence_level, notes),
-    }
+    rows = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
+    losses = {}
+    for name, score, highest in (("brier", Brier(), 1.0), ("log_loss", LogLoss(), np.inf)):
+        interval = mean_loss_interval(
+            partial(score.loss, forecast=forecast),
+            forecast,
+            target,
+            confidence_level,
+            estimate=problem.mean_loss(score),
+            **rows,
+        )
+        if not np.isfinite(interval.estimate):
+            wrong = problem.take(~np.isfinite(score.loss(target, forecast))).n_samples
+            share = f"{wrong} of {problem.n_samples} samples"
+            notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
+        elif interval.standard_error == 0 and (forecast != 0.5).any():
+            notes[name] = NO_SPREAD
+            interval = MeanInterval(interval.estimate, 0.0, highest, np.inf)
+        else:
+            interval = _inside(interval, 0.0, highest)
+        losses[name] = interval
     rate, loss = float(weighted_mean(target[:, 1], weight)), losses["brier"].estimate
     variance = rate * (1 - rate)
     if not variance > 0 or target[:, 1].min() == target[:, 1].max():
@@ -467,38 +479,14 @@ def _losses(problem, confidence_level, notes):
     # The influence of a sample on 1 - B / (rate (1 - rate)), by the delta method.
     moved = (1 - 2 * rate) * (target[:, 1] - rate)
     with np.errstate(over="ignore", invalid="ignore"):
-        influence = (moved * loss / variance - (brier - loss)) / variance
+        spread = Brier().loss(target, forecast) - loss
+        influence = (moved * loss / variance - spread) / variance
     skill = 1 - loss / variance
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return losses | {"brier_skill": None}
-    interval = mean_interval(
-        influence, weight, confidence_level, problem.square, problem.cluster, estimate=skill
-    )
+    interval = mean_interval(influence, confidence_level=confidence_level, estimate=skill, **rows)
     return losses | {"brier_skill": _inside(interval, -np.inf, 1.0)}
-
-
-def _mean_loss(name, score, highest, problem, confidence_level, notes):
-    """The interval of a mean loss, in its range."""
-    interval = mean_loss_interval(
-        partial(score.loss, forecast=problem.forecast),
-        problem.forecast,
-        problem.target,
-        confidence_level,
-        weight=problem.weight,
-        square=problem.square,
-        cluster=problem.cluster,
-        estimate=problem.mean_loss(score),
-    )
-    if not np.isfinite(interval.estimate):
-        wrong = problem.take(~np.isfinite(score.loss(problem.target, problem.forecast))).n_samples
-        share = f"{wrong} of {problem.n_samples} samples"
-        notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
-        return interval
-    if interval.standard_error == 0 and (problem.forecast != 0.5).any():
-        notes[name] = NO_SPREAD
-        return MeanInterval(interval.estimate, 0.0, highest, np.inf)
-    return _inside(interval, 0.0, highest)
 
 
 def _inside(interval, low, high):

@@ -6,14 +6,13 @@ and `firth_regression` the penalised logistic regression.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, perm
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._util.messages import shown
+from skcalib._util.messages import is_whole, shown
 from skcalib._util.types import CV, ArrayLike, RandomState
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother
@@ -108,9 +107,8 @@ class SplineSmoother(OutOfFoldSmoother):
         self, forecast: np.ndarray, target: np.ndarray, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Store forecasts (n, 2) and target (n, 2); curves are fitted when they are needed."""
-        whole = isinstance(self.n_knots, Integral) and not isinstance(self.n_knots, bool)
         automatic = isinstance(self.n_knots, str) and self.n_knots == "auto"
-        if not (automatic if not whole else self.n_knots in _PLACES):
+        if not (automatic or (is_whole(self.n_knots) and self.n_knots in _PLACES)):
             raise ValueError(f"n_knots must be 'auto', 3, 4 or 5, got {shown(self.n_knots)}.")
         return super().fit(forecast, target, sample_weight)
 

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from skcalib.datasets import (
     CURVES,
+    LINKS,
     classwise_truth,
     make_grouping_curves,
     make_grouping_problem,
@@ -274,9 +275,15 @@ def test_grouping_curves_by_their_formulas():
 
 
 @pytest.mark.parametrize("optimal", [False, True])
-@pytest.mark.parametrize("link", ["steep", "step"])
+@pytest.mark.parametrize("link", LINKS)
 def test_grouping_problem_of_optimal_accuracy(link, optimal, within_standard_errors):
-    """Figures 11 and 12: with optimal accuracy Q and S are on the same side of 1/2."""
+    """Figures 11 and 12: with optimal accuracy Q and S are on the same side of 1/2.
+
+    Links are odd, or S would not be calibrated, and bounded by 1.
+    """
+    t = np.linspace(-8, 8, 1601)
+    assert 0.9 < np.abs(LINKS[link](t)).max() <= 1
+    np.testing.assert_allclose(LINKS[link](t), -LINKS[link](-t), atol=1e-12)
     sample = make_grouping_problem(
         200_000, link=link, optimal_accuracy=optimal, logit_variance=10, random_state=0
     )

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from refusals import check_refusals
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
@@ -70,15 +71,15 @@ def test_given_axes_and_refusals():
     monitor, test = CalibrationMonitor().partial_fit(Y, P), SequentialCalibrationTest()
     axes = plt.subplots(2)[1]
     assert make(monitor, ax=axes, legend=False).ax_ == list(axes)
-    for call, words in (
+    check_refusals(
         (lambda: make(monitor, ax=axes[0]), "array of 2 Axes"),
         (lambda: make(test), "use from_test for a SequentialCalibrationTest"),
         (lambda: of_test(CalibrationMonitor()), "use from_monitor for a CalibrationMonitor"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
-    for call in (lambda: of_test(test), lambda: make(CalibrationMonitor())):
-        with pytest.raises(NotFittedError):
-            call()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'color_of'"):
-        make(monitor, color_of="red")
+    )
+    check_refusals(
+        (lambda: of_test(test), "SequentialCalibrationTest instance is not fitted"),
+        (lambda: make(CalibrationMonitor()), "CalibrationMonitor instance is not fitted"),
+        error=NotFittedError,
+    )
+    words = "unexpected keyword argument 'color_of'"
+    check_refusals((lambda: make(monitor, color_of="red"), words), error=TypeError)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import check_refusals
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -122,8 +123,8 @@ def test_a_jump_is_vertical_and_where_it_happens():
 def test_the_first_class_of_two_is_the_mirror_image():
     fitted = s.BetaCalibration().fit(P, np.where(Y == 1, "yes", "no"))
     first, last = draw(fitted, classes="no"), draw(fitted)
-    for display, name in ((first, "no"), (last, "yes")):
-        assert display.ax_.get_xlabel() == f"Predicted probability of class {name}"
+    labels = [display.ax_.get_xlabel() for display in (first, last)]
+    assert labels == [f"Predicted probability of class {name}" for name in ("no", "yes")]
     p = np.linspace(0.01, 0.99, 50)
     mirrored = 1 - np.interp(1 - p, *last.line_.get_xydata().T)
     assert_allclose(np.interp(p, *first.line_.get_xydata().T), mirrored, atol=1e-4)
@@ -149,8 +150,6 @@ def test_from_predictions_fits_the_map_that_it_draws():
     counts = np.histogram(P[:, 0], np.linspace(0, 1, 41), weights=weight)[0]
     assert_allclose(display.ax_hist_.get_ylim()[1], 1.05 * counts.max() / weight.sum())
     assert fit(Y[:100], P[:100]).maps[0].name == "StackedRecalibrator"
-    with pytest.raises(ValueError, match="recalibrator takes logits.*leave out input='logits'"):
-        fit(Y, P, s.PlattScaling(input="logits"))
 
 
 def test_overlays_have_names_and_colours():
@@ -233,13 +232,10 @@ def test_axes_of_the_user_and_at_most_25_panels():
     display = draw(fitted, P3, ax=axes)
     assert display.ax_ == list(axes) and not display.figure_.legends
     assert axes[0].get_legend() is not None and axes[1].get_legend() is None
-    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
-        draw(fitted, P3, ax=axes[0])
     proba = np.random.default_rng(0).dirichlet(np.ones(26), 300)
     y = np.where(np.arange(300) % 2, proba.argmax(axis=1), np.arange(300) % 26)
     fitted = s.TemperatureScaling().fit(proba, y)
-    with pytest.raises(ValueError, match="26 exceed the limit of 25 .* classes="):
-        draw(fitted, proba)
+    check_refusals((lambda: draw(fitted, proba), "26 exceed the limit of 25 .* classes="))
     assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
 
 
@@ -286,8 +282,7 @@ def test_frames_and_a_map_that_only_keeps_the_prediction():
     fitted = s.TemperatureScaling().fit(frame, Y3)
     for forecast in (frame, P3):
         assert_allclose(draw(fitted, forecast).line_[0].get_xdata(), P3[:, 0])
-    with pytest.raises(ValueError, match="columns of y_proba are named"):
-        draw(fitted, frame[["b", "a", "c"]])
+    check_refusals((lambda: draw(fitted, frame[["b", "a", "c"]]), "columns of y_proba are named"))
     frequency = s.recalibration.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert frequency.preserves_argmax_
     assert draw(frequency).maps[0].declared == "not injective, keeps the predicted class"
@@ -297,7 +292,7 @@ def test_refusals():
     platt = s.PlattScaling().fit(P, Y)
     vector = s.VectorScaling(shrinkage=10).fit(P3, Y3)
     bayes = GaussianNB().fit(X, LABELS)
-    for call, words in [
+    check_refusals(
         (lambda: draw(vector), "The map of 3 classes is not a single curve.*pass y_proba"),
         (lambda: draw(vector, P), "y_proba has 2 columns, but VectorScaling was fitted with 3"),
         (lambda: draw(platt, P3), "y_proba has 3 columns, but PlattScaling was fitted with 2"),
@@ -314,20 +309,27 @@ def test_refusals():
             "from_estimator takes a fitted RecalibratedClassifierCV",
         ),
         (lambda: draw(bayes), "GaussianNB was fitted to 30 columns"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            call()
+        (lambda: draw(vector, P3, ax=plt.subplots()[1]), "ax must be an array of 3 Axes"),
+        (
+            lambda: s.RecalibrationDisplay.from_predictions(Y, P, s.PlattScaling(input="logits")),
+            "recalibrator takes logits.*leave out input='logits'",
+        ),
+    )
 
 
 def test_what_is_not_fitted_or_at_the_wrong_door():
-    for unfitted in (s.PlattScaling(), make_pipeline(s.TemperatureScaling(), s.PlattScaling())):
-        with pytest.raises(NotFittedError, match="is not fitted: fit it to held-out"):
-            draw(unfitted)
-    for unfitted in (
-        s.RecalibratedClassifierCV(GaussianNB()),
-        make_pipeline(s.CrossFitProba(GaussianNB()), s.PlattScaling()),
-    ):
-        with pytest.raises(NotFittedError, match="not fitted"):
-            of_estimator(unfitted, NEW)
-        with pytest.raises(ValueError, match="classifier of features.*use from_estimator"):
-            draw(unfitted.fit(X, LABELS))
+    chain = make_pipeline(s.TemperatureScaling(), s.PlattScaling())
+    crossed = make_pipeline(s.CrossFitProba(GaussianNB()), s.PlattScaling())
+    classifier = s.RecalibratedClassifierCV(GaussianNB())
+    check_refusals(
+        (lambda: draw(s.PlattScaling()), "is not fitted: fit it to held-out"),
+        (lambda: draw(chain), "is not fitted: fit it to held-out"),
+        (lambda: of_estimator(classifier, NEW), "not fitted"),
+        (lambda: of_estimator(crossed, NEW), "not fitted"),
+        error=NotFittedError,
+    )
+    words = "classifier of features.*use from_estimator"
+    check_refusals(
+        (lambda: draw(classifier.fit(X, LABELS)), words),
+        (lambda: draw(crossed.fit(X, LABELS)), words),
+    )

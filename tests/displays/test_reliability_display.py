@@ -1,5 +1,6 @@
 """Reliability diagrams: the curve, the two bands, the picture, the doors."""
 
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -8,6 +9,7 @@ from conftest import pairs
 from grids import covering
 from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import check_refusals
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
 from scipy.stats import chi2
@@ -207,9 +209,10 @@ def test_summary_is_written_to_the_right_of_the_axes():
     assert all(not a.overlaps(b) for a, b in combinations(boxes, 2))
     assert min(box.x0 for box in boxes) > display.ax_.get_window_extent().x1
     assert all(box.x1 < display.figure_.bbox.x1 and box.y0 > 0 for box in boxes)
-    for notion, shown in ((TopLabel(), "the top label"), ("classwise", "2 events")):
-        with pytest.raises(ValueError, match=f"{shown}: pass one class against the rest"):
-            draw(Y, P, summary=True, notion=notion)
+    check_refusals(
+        *((partial(draw, Y, P, summary=True, notion=notion), f"{shown}: pass one class against")
+          for notion, shown in ((TopLabel(), "the top label"), ("classwise", "2 events")))
+    )  # fmt: skip
 
 
 def test_panels_of_classes_and_a_group_of_classes():
@@ -242,10 +245,11 @@ def test_from_cv_results_draws_the_folds(notion):
     assert len(texts) == (1 if notion == "classwise" else 2)
     assert len(display.figure_.legends) == (notion == "classwise")
     assert "(mean of 3 folds, sd 0.0" in texts[0]
-    with pytest.raises(ValueError, match="the X and y of the cross-validation"):
-        ReliabilityDisplay.from_cv_results(results, X[:60], y[:60])
-    with pytest.raises(ValueError, match="return_estimator=True and return_indices=True"):
-        ReliabilityDisplay.from_cv_results(cross_validate(model, X, y, cv=2), X, y)
+    of_folds, without = ReliabilityDisplay.from_cv_results, cross_validate(model, X, y, cv=2)
+    check_refusals(
+        (lambda: of_folds(results, X[:60], y[:60]), "the X and y of the cross-validation"),
+        (lambda: of_folds(without, X, y), "return_estimator=True and return_indices=True"),
+    )
 
 
 HARD = {
@@ -276,7 +280,7 @@ def test_hard_input_gives_a_picture(case, strategy, band):
 
 
 def test_refusals():
-    for options, words in (
+    refused = [
         ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
         (
             {"n_bins": 10},
@@ -286,9 +290,9 @@ def test_refusals():
         ({"strategy": "kernel", "n_bins": 5}, "but strategy is 'kernel'"),
         ({"strategy": QuantileBins(4), "n_bins": 4}, r"but strategy is QuantileBins\(n_bins=4\)"),
         ({"notion": Canonical()}, "3 columns: use notion='top_label' or 'classwise'"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            draw(THREE.y, THREE.y_proba, **options)
+    ]
+    call = partial(draw, THREE.y, THREE.y_proba)
+    check_refusals(*((partial(call, **options), words) for options, words in refused))
 
 
 def test_bins_are_ten_by_default():

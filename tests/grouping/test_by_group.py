@@ -1,6 +1,7 @@
 """`calibration_by_group`: groups that the user names, against known truths."""
 
 import dataclasses
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -27,31 +28,27 @@ def test_numbers_of_a_group():
     y, p, group = world()
     weight = np.random.default_rng(1).exponential(size=len(y))
     by_group = calibration_by_group(y, p, group, sample_weight=weight)
-    assert [record.name for record in by_group.groups] == [
-        "0",
-        "1",
-        "2",
-    ] and not by_group.overlapping
+    assert [record.name for record in by_group.groups] == ["0", "1", "2"]
+    assert [record.detected for record in by_group.groups] == [False, True, True]
+    assert not by_group.overlapping
     for k, record in enumerate(by_group.groups):
         here = group == k
         mean, rate = (np.average(a[here], weights=weight[here]) for a in (p, y))
-        assert (record.mean_predicted, record.observed) == pytest.approx((mean, rate))
-        assert record.difference.estimate == pytest.approx(rate - mean)
-        assert record.ratio.estimate == pytest.approx(rate / mean)
-        assert record.share == pytest.approx(weight[here].sum() / weight.sum())
-        assert record.n_samples == here.sum()
         alone = observed_expected_ratio(y[here], p[here], weight[here], 0.95 ** (1 / 3))
-        assert (record.ratio.low, record.ratio.high) == pytest.approx((alone.low, alone.high))
-        ends = mean * np.array([alone.low, alone.high]) - mean
-        assert (record.difference.low, record.difference.high) == pytest.approx(tuple(ends))
-    assert [record.detected for record in by_group.groups] == [False, True, True]
+        low, high = (mean * end - mean for end in (alone.low, alone.high))
+        ratio, difference = record.ratio, record.difference
+        numbers = record.mean_predicted, record.observed, record.share, record.n_samples
+        share = weight[here].sum() / weight.sum()
+        assert numbers == pytest.approx((mean, rate, share, here.sum()))
+        assert (ratio.estimate, ratio.low) == pytest.approx((rate / mean, alone.low))
+        assert (ratio.high, difference.estimate) == pytest.approx((alone.high, rate - mean))
+        assert (difference.low, difference.high) == pytest.approx((low, high))
 
 
 def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
     y, p, group = world(8000, effects=(0.0, 0.0, 0.0))
     by_group = calibration_by_group(y, p**2, group)
-    assert all(record.detected for record in by_group.groups)
-    assert not any(record.equal_scores_detected for record in by_group.groups)
+    assert {(r.detected, r.equal_scores_detected) for r in by_group.groups} == {(True, False)}
     y, p, group = world(8000, effects=(-0.08, 0.08))
     lower, higher = calibration_by_group(y, p, group).groups
     assert lower.equal_scores_detected and higher.equal_scores_detected
@@ -90,21 +87,19 @@ def test_false_discoveries_of_groups_that_overlap():
 
 
 def test_groups_of_any_form():
+    """Columns of numbers, times and intersections are in test_named_groups.py."""
     y, p, group = world(600)
     names = np.array(["a", "b", "c"])[group]
     plain = calibration_by_group(y, p, names)
+    assert "observed - predicted" in str(plain)
     masks = {name: names == name for name in "abc"}
     for same in (list(names), pd.Series(pd.Categorical(names)), masks):
         assert calibration_by_group(y, p, same) == plain
     by_group = calibration_by_group(y, p, pd.DataFrame({"site": names, "old": group > 0}))
-    shown = [record.name for record in by_group.groups]
-    assert shown == ["site = a", "site = b", "site = c", "old = False", "old = True"]
-    assert by_group.overlapping and len(by_group.to_frame()) == 5
-    assert "observed - predicted" in str(by_group)
-    numbers = [record.name for record in calibration_by_group(y, p, np.arange(600) % 10).groups]
-    assert numbers == [str(k) for k in range(10)]
-    holes = np.where(np.arange(600) < 30, None, names)
-    assert "missing" in [record.name for record in calibration_by_group(y, p, holes).groups]
+    assert by_group.to_frame()["name"].tolist() == [
+        *("site = a", "site = b", "site = c"),
+        *("old = False", "old = True"),
+    ]
 
 
 def test_a_difference_is_at_least_minus_one():
@@ -136,20 +131,21 @@ def test_shrunken_differences_by_hand():
     group, p = np.repeat(["a", "b", "c"], [40, 80, 400]), rng.random(520)
     y = (rng.random(520) < np.clip(p + 0.1 * (group == "a"), 0, 1)).astype(int)
     records = calibration_by_group(y, p, group).groups
-    sizes = [(record.observed, record.n_samples) for record in records]
-    rates = np.array([((rate * n + 0.5) / (n + 1), n) for rate, n in sizes])
-    noise = rates[:, 0] * (1 - rates[:, 0]) / rates[:, 1]
-    expected = shrink(np.array([record.difference.estimate for record in records]), noise)
+    estimates = np.array([record.difference.estimate for record in records])
+    n = np.array([record.n_samples for record in records])
+    rate = (np.array([record.observed for record in records]) * n + 0.5) / (n + 1)
+    expected = shrink(estimates, rate * (1 - rate) / n)
     assert_allclose([record.shrunk for record in records], expected, rtol=1e-12)
-    assert abs(expected - [record.difference.estimate for record in records]).max() > 0.005
+    assert abs(expected - estimates).max() > 0.005
+
+
+def test_shrunken_differences_are_nearer_to_the_truth():
     rng = np.random.default_rng(0)
-    truth = rng.normal(0.02, 0.05, 200)
-    variance = rng.uniform(0.001, 0.01, 200)
+    truth, variance = rng.normal(0.02, 0.05, 200), rng.uniform(0.001, 0.01, 200)
     noisy = truth + np.sqrt(variance) * rng.normal(size=200)
     assert np.mean((shrink(noisy, variance) - truth) ** 2) < 0.5 * np.mean((noisy - truth) ** 2)
-    equal = shrink(np.full(5, 0.1), np.full(5, 0.01))
-    assert_allclose(equal, 0.1)
-    assert_allclose(shrink(np.array([0.3]), np.array([0.01])), 0.3)
+    for n_equal in (1, 5):  # a single group, and equal ones, stay as they are
+        assert_allclose(shrink(np.full(n_equal, 0.1), np.full(n_equal, 0.01)), 0.1)
 
 
 def test_hard_groups():
@@ -187,13 +183,13 @@ def test_a_sketch_with_groups(notion, weighted):
     of_sketch = calibration_by_group(sketch, notion=notion).groups
     of_samples = calibration_by_group(y, p, group, notion=notion, sample_weight=weight).groups
     for sketched, exact in zip(of_sketch, of_samples, strict=True):
-        for name in ("name", "event", "n_samples", "detected"):
-            assert getattr(sketched, name) == getattr(exact, name)
+        same = attrgetter("name", "event", "n_samples", "detected")
+        assert same(sketched) == same(exact)
         assert sketched.observed == pytest.approx(exact.observed)
         assert sketched.difference.estimate == pytest.approx(exact.difference.estimate, abs=1e-6)
-        for field in ("difference", "ratio", "error"):
-            a, b = (dataclasses.astuple(getattr(side, field)) for side in (sketched, exact))
-            assert_allclose(a, b, rtol=1e-3, atol=1e-6)
+        intervals = attrgetter("difference", "ratio", "error")
+        for pair in zip(intervals(sketched), intervals(exact), strict=True):
+            assert_allclose(*map(dataclasses.astuple, pair), rtol=1e-3, atol=1e-6)
         near = 0.5 * exact.equal_scores.standard_error  # the folds of the isotonic curve differ
         assert sketched.equal_scores.estimate == pytest.approx(
             exact.equal_scores.estimate, abs=near
@@ -220,12 +216,9 @@ def test_intervals_with_clusters():
         y, p, site, cluster = of_sites(seed)
         for k, groups in enumerate((None, cluster)):
             records = calibration_by_group(y, p, site, groups=groups).groups
-            held[0, k] += all(
-                record.difference.low <= 0 <= record.difference.high for record in records
-            )
-            held[1, k] += all(
-                record.equal_scores.low <= 0 <= record.equal_scores.high for record in records
-            )
+            for j, kind in enumerate(("difference", "equal_scores")):
+                intervals = [getattr(record, kind) for record in records]
+                held[j, k] += all(interval.low <= 0 <= interval.high for interval in intervals)
     assert np.all(held[:, 0] <= 0.85 * 120)
     assert np.all(held[:, 1] >= (0.95 - 2 * 0.02) * 120)
 

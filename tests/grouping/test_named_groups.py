@@ -79,17 +79,26 @@ def test_only_numbers_of_more_than_ten_values_are_cut():
     assert sum(name.startswith("zip = ") for name in size_of) == len(np.unique(age))
 
 
-def test_codes_stay_apart():
+@pytest.mark.parametrize(
+    ("codes", "names"),
+    [
+        (10**18 + np.arange(N) % 12, [str(10**18 + k) for k in range(12)]),
+        (123_456_789_000 + np.arange(N) % 3, [str(123_456_789_000 + k) for k in range(3)]),
+        (
+            (123_456_789_000 + np.arange(N) % 3) / 1e12,
+            ["0.123456789", "0.123456789001", "0.123456789002"],
+        ),
+        (
+            [None, *(10**18 + np.arange(1, N) % 12).tolist()],
+            [*(str(10**18 + k) for k in range(12)), "missing"],
+        ),
+        (["", "a"] * 200, ["''", "a"]),
+        (pd.Series([("F", 1), ("M", 2)] * 200), ["('F', 1)", "('M', 2)"]),
+    ],
+)
+def test_codes_stay_apart(codes, names):
     """Numbers of 19 digits that are equal as floats, empty text, and pairs."""
-    code = 10**18 + np.arange(N) % 12
-    assert list(sizes(code)) == [str(10**18 + k) for k in range(12)]
-    code = 123_456_789_000 + np.arange(N) % 3
-    assert list(sizes(code)) == [str(123_456_789_000 + k) for k in range(3)]
-    assert list(sizes(code / 1e12)) == ["0.123456789", "0.123456789001", "0.123456789002"]
-    code = 10**18 + np.arange(N) % 12
-    assert list(sizes([None, *code[1:].tolist()]))[-1] == "missing"
-    assert list(sizes(["", "a"] * 200)) == ["''", "a"]
-    assert list(sizes(pd.Series([("F", 1), ("M", 2)] * 200))) == ["('F', 1)", "('M', 2)"]
+    assert list(sizes(codes)) == names
 
 
 def test_missing_and_infinite_numbers():
@@ -278,11 +287,10 @@ def test_refusals(world):
         with pytest.raises(ValueError, match=words):
             calibration_by_group(y, p, by, **options)
     names = np.arange(1500).astype(str)
-    with pytest.raises(ValueError, match="by has 1,500 groups, more than 1,000: join some of them"):
-        named_groups(names, 1500)
     frame = pd.DataFrame({"id": names, "a": np.arange(1500) % 2})
-    with pytest.raises(ValueError, match="Column id of by has 1,500 groups, more than 1,000"):
-        named_groups(frame, 1500)
+    for by, start in ((names, "by"), (frame, "Column id of by")):
+        with pytest.raises(ValueError, match=f"^{start} has 1,500 groups, more than 1,000: join"):
+            named_groups(by, 1500)
     assert sizes(frame, 1500, intersections=True) == {"smaller intersections": 1500}
 
 

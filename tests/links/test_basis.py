@@ -50,16 +50,34 @@ def fit(forecast, weight, by_class, size=None):
     return basis.fit_directions(forecast, weight, size=size, by_class=by_class).basis
 
 
-def logs(basis, forecast):
-    """Logarithms of rows with the detection limit in place of zeros."""
-    log = np.log(np.where(forecast == 0, basis.limit, forecast))
-    return log - np.log(np.exp(log).sum(axis=1, keepdims=True))
-
-
-def every_value_is_kept(monkeypatch):
-    """Cells that are so narrow that each has one value, all of them kept."""
-    monkeypatch.setattr("skcalib.links.basis._CELLS", 1 << 20)
+@pytest.fixture
+def learned(weighted_forecasts, monkeypatch):
+    """A basis, directions before scaling, logs, probabilities and weights; no value is grouped."""
+    monkeypatch.setattr("skcalib.links.basis._CELLS", 1 << 20)  # each cell has one value
     monkeypatch.setattr("skcalib.links.basis._KNOTS", 1000)
+
+    def learn(n_classes):
+        forecast, weight = weighted_forecasts(n_classes)
+        basis = fit(forecast, weight, n_classes > 2)
+        log = np.log(np.where(forecast == 0, basis.limit, forecast))
+        log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+        return basis, dense_directions(basis, forecast) / basis.scale, log, np.exp(log), weight
+
+    return learn
+
+
+def check_directions(basis, g, expected):
+    for name, value in expected.items():
+        directions = g[:, :, basis.groups[name]]
+        value = value.reshape(directions.shape)
+        np.testing.assert_allclose(directions, value, rtol=1e-7, atol=1e-7, err_msg=name)
+
+
+def check_contrasts(g):
+    """Orthonormal columns that sum to zero, the same for all samples."""
+    np.testing.assert_allclose(g, g[:1] + 0 * g, atol=1e-12)
+    np.testing.assert_allclose(g[0].sum(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(g[0].T @ g[0], np.eye(g.shape[2]), atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
@@ -142,33 +160,23 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecast
         np.testing.assert_allclose(other_sums, sums[0], rtol=1e-9, atol=1e-9)
 
 
-def test_directions_of_two_classes(weighted_forecasts, monkeypatch):
+def test_directions_of_two_classes(learned):
     """The log odds, a constant, the sum of both logs, and Legendre polynomials of the place."""
-    every_value_is_kept(monkeypatch)
-    forecast, weight = weighted_forecasts(2)
-    basis = fit(forecast, weight, False)
-    g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
+    basis, g, log, p, weight = learned(2)
     odds = log[:, 1] - log[:, 0]
-    u = reached(odds, weight * np.exp(log).prod(axis=1), odds)
+    u = reached(odds, weight * p.prod(axis=1), odds)
     curve = legvander(2 * u - 1, basis.degree + 1)[:, 2:]
     expected = {"slope": odds, "bias": np.ones_like(odds), "class_slopes": log.sum(axis=1)}
     expected |= {"curve": curve[:, :4], "curve_high": curve[:, 4:]}
     assert not g[:, 0].any()
     assert set(basis.groups) == set(expected)
-    for name, value in expected.items():
-        directions = g[:, 1, basis.groups[name]]
-        np.testing.assert_allclose(
-            directions, value.reshape(directions.shape), rtol=1e-8, atol=1e-8
-        )
+    check_directions(basis, g[:, 1:], expected)
 
 
-def test_directions_of_more_classes(weighted_forecasts, monkeypatch):
+def test_directions_of_more_classes(learned):
     """A temperature, functions of centred logits, contrasts, and polynomials of log odds."""
-    every_value_is_kept(monkeypatch)
-    forecast, weight = weighted_forecasts(4)
-    basis = fit(forecast, weight, True)
-    g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
-    p, n, rows = np.exp(log), len(log), np.arange(len(log))
+    basis, g, log, p, weight = learned(4)
+    n, rows = len(log), np.arange(len(log))
     odds = log - np.log1p(-np.minimum(p, 1 - 1e-12))
     mass = weight[:, None] * p * (1 - p)
     centred = log - log.mean(axis=1, keepdims=True)
@@ -191,20 +199,11 @@ def test_directions_of_more_classes(weighted_forecasts, monkeypatch):
     assert set(basis.groups) == {*expected, "bias", "class_slopes", "confusion"}
     confusion = g[:, :, basis.groups["confusion"]].reshape(n, 4, 4, 3)
     for j in range(4):  # contrasts of the classes where j is the most likely one, else zero
-        here = confusion[column == j][:, :, j]
-        np.testing.assert_allclose(here, here[:1] + 0 * here, atol=1e-12)
-        np.testing.assert_allclose(here[0].T @ here[0], np.eye(3), atol=1e-12)
-        np.testing.assert_allclose(here[0].sum(axis=0), 0, atol=1e-12)
+        check_contrasts(confusion[column == j][:, :, j])
         assert not confusion[column != j][:, :, j].any()
-    for name, value in expected.items():
-        directions = g[:, :, basis.groups[name]]
-        np.testing.assert_allclose(directions, value, rtol=1e-7, atol=1e-7, err_msg=name)
     contrasts = g[:, :, basis.groups["bias"]]
-    np.testing.assert_allclose(contrasts, contrasts[:1] + 0 * contrasts, atol=1e-12)
-    np.testing.assert_allclose(contrasts[0].sum(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(contrasts[0].T @ contrasts[0], np.eye(3), atol=1e-12)
-    directions = g[:, :, basis.groups["class_slopes"]]
-    np.testing.assert_allclose(directions, contrasts * log[:, :, None], rtol=1e-8, atol=1e-10)
+    check_contrasts(contrasts)
+    check_directions(basis, g, {**expected, "class_slopes": contrasts * log[:, :, None]})
 
 
 @pytest.mark.parametrize(

@@ -351,24 +351,38 @@ def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
     assert scaling.predict_proba(forecast) == pytest.approx(forecast, abs=1e-6)
 
 
-def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
-    """An expansion may have a small remainder."""
+HEAVY = np.repeat([2.0, 1.0], [2000, 8000])  # a third of the mass in the first fold
 
-    def enough(counts, weight=None, n_folds=5):
-        n_samples = int(np.sum(counts))
-        weight = np.ones(n_samples) if weight is None else weight
-        folds = np.array_split(np.arange(n_samples), n_folds)
-        return newton.one_step_is_enough(np.array(counts), weight, folds)
 
-    assert enough([2500, 2500]) and not enough([2499, 2500])
-    assert enough([4980, 20]) and not enough([4981, 19])
-    assert enough([150] * 40) and not enough([149] * 40)
-    assert not enough([2500, 2500], n_folds=3) and enough([2500, 2500], n_folds=4)
-    assert not enough([3000, 3000], weight=np.linspace(0.01, 2, 6000))
-    heavy = np.repeat([2.0, 1.0], [2000, 8000])  # a third of the mass in the first fold
-    assert not enough([5000, 5000], weight=heavy)
-    assert expansion_holds(-100.019, -100, 0.1) and not expansion_holds(-100.021, -100, 0.1)
-    assert expansion_holds(-98.991, -100, 10) and not expansion_holds(-98.989, -100, 10)
+@pytest.mark.parametrize(
+    ("counts", "weight", "n_folds", "enough"),
+    [
+        ([2500, 2500], None, 5, True),
+        ([2499, 2500], None, 5, False),
+        ([4980, 20], None, 5, True),
+        ([4981, 19], None, 5, False),
+        ([150] * 40, None, 5, True),
+        ([149] * 40, None, 5, False),
+        ([2500, 2500], None, 4, True),
+        ([2500, 2500], None, 3, False),
+        ([3000, 3000], np.linspace(0.01, 2, 6000), 5, False),
+        ([5000, 5000], HEAVY, 5, False),
+    ],
+)
+def test_few_samples_rare_classes_and_large_folds_need_separate_fits(
+    counts, weight, n_folds, enough
+):
+    weight = np.ones(sum(counts)) if weight is None else weight
+    folds = np.array_split(np.arange(sum(counts)), n_folds)
+    assert newton.one_step_is_enough(np.array(counts), weight, folds) == enough
+
+
+@pytest.mark.parametrize(
+    ("actual", "half_square", "holds"),
+    [(-100.019, 0.1, True), (-100.021, 0.1, False), (-98.991, 10, True), (-98.989, 10, False)],
+)
+def test_an_expansion_may_have_a_small_remainder(actual, half_square, holds):
+    assert expansion_holds(actual, -100, half_square) == holds
 
 
 def test_nearly_certain_forecasts_may_need_separate_fits(monkeypatch):

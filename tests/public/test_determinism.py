@@ -82,7 +82,7 @@ JOBS_ELSEWHERE = {
         *("CalibrationErrorEstimator", "CrossFitProba", "GroupingLossEstimator"),
         *("RecalibratedClassifierCV", "StackedRecalibrator", "RecalibratedRegressorCV"),
     ),
-    "test_estimation_display": ("EstimationDisplay.from_predictions",),
+    "test_error_displays": ("EstimationDisplay.from_predictions",),
     "test_report": [f"CalibrationReport.{door}" for door in DOORS],
     "test_report_comparison": [f"ComparisonReport.{door}" for door in (DOORS[0], f"{DOORS[1]}s")],
     "test_report_sketch": ("CalibrationReport.from_sketch", "ComparisonReport.from_sketches"),

@@ -160,46 +160,48 @@ def _estimator_calls():
     X, y, w = series(P, ORDER), series(Y, np.arange(N)), series(P[:, 0], ORDER)
     logistic = LogisticRegression()
     fitted = LogisticRegression().fit(P, Y)
-    yield lambda: MOMENTS[0](X[0], series(P[:, 0], ORDER[::-1]), P[:, 1])
-    yield lambda: skcalib.TemperatureScaling().fit(X, y)
-    yield lambda: skcalib.TemperatureScaling().fit(P, y, w)
-    yield lambda: skcalib.TemperatureScaling(labels=[0, 1]).partial_fit(X, y)
-    yield lambda: skcalib.TemperatureScaling(labels=[0, 1]).partial_fit(P, y, sample_weight=w)
-    yield lambda: skcalib.GroupRecalibrator().fit(P, y, features=X)
-    yield lambda: skcalib.GroupRecalibrator().fit(P, Y, w, features=series(P, np.arange(N)))
-    yield lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
-    yield lambda: skcalib.MultilabelRecalibrator().fit(P, series(np.eye(2)[Y], np.arange(N)), w)
-    yield lambda: skcalib.regression.VarianceScaling().fit(series(P + 1, ORDER), y)
-    yield lambda: skcalib.regression.VarianceScaling().fit(P + 1, y, w)
-    yield lambda: skcalib.CalibrationErrorEstimator().fit(X, y)
-    yield lambda: skcalib.sharpness(y, P, transform="simplex", sample_weight=w)
-    yield lambda: skcalib.CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
-    yield lambda: skcalib.GroupingLossEstimator().fit(X, y, y_proba=P)
-    yield lambda: skcalib.GroupingLossEstimator().fit(P, y, y_proba=X)
-    yield lambda: skcalib.RecalibratedClassifierCV().fit(X, y)
-    yield lambda: skcalib.RecalibratedClassifierCV().fit(P, y, w)
-    yield lambda: skcalib.regression.RecalibratedRegressorCV().fit(P, y, w)
-    yield lambda: skcalib.regression.RecalibratedRegressorCV().fit(X, y)
-    yield lambda: skcalib.CrossFitProba().fit(X, y)
-    yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, X)
-    yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, P, by=w)
-    yield lambda: skcalib.calibration_by_group(y, P, w)
-    yield lambda: skcalib.compare_calibration(Y, series(P, np.arange(N)), X)
-    yield lambda: skcalib.calibration_improvement(Y, series(P, np.arange(N)), X)
-    yield lambda: skcalib.CalibrationReport.from_predictions(y, P, X=X)
-    yield lambda: skcalib.CalibrationReport.from_estimator(logistic, X, y, cv=2)
-    yield lambda: skcalib.ReliabilityDisplay.from_estimator(fitted, X, y)
-    yield lambda: skcalib.GroupingDisplay.from_estimator(fitted, X, y)
-    yield lambda: differences_at_equal_scores(y, P, X)
     in_order = series(P, np.arange(N))
-    yield lambda: differences_at_equal_scores(Y, P, in_order, sample_weight=w)
-    yield lambda: grouping_improvement(y, P, P[::-1], X)
-    yield lambda: grouping_improvement(y, P, X, P)
-    yield lambda: skcalib.theory.evaluate_supersample(logistic, X, y)
-    yield lambda: skcalib.get_scorer("neg_l1_calibration_error")(fitted, X, y)
+    return [
+        lambda: MOMENTS[0](X[0], series(P[:, 0], ORDER[::-1]), P[:, 1]),
+        lambda: skcalib.TemperatureScaling().fit(X, y),
+        lambda: skcalib.TemperatureScaling().fit(P, y, w),
+        lambda: skcalib.TemperatureScaling(labels=[0, 1]).partial_fit(X, y),
+        lambda: skcalib.TemperatureScaling(labels=[0, 1]).partial_fit(P, y, sample_weight=w),
+        lambda: skcalib.GroupRecalibrator().fit(P, y, features=X),
+        lambda: skcalib.GroupRecalibrator().fit(P, Y, w, features=series(P, np.arange(N))),
+        lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N))),
+        lambda: skcalib.MultilabelRecalibrator().fit(P, series(np.eye(2)[Y], np.arange(N)), w),
+        lambda: skcalib.regression.VarianceScaling().fit(series(P + 1, ORDER), y),
+        lambda: skcalib.regression.VarianceScaling().fit(P + 1, y, w),
+        lambda: skcalib.CalibrationErrorEstimator().fit(X, y),
+        lambda: skcalib.sharpness(y, P, transform="simplex", sample_weight=w),
+        lambda: skcalib.CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w),
+        lambda: skcalib.GroupingLossEstimator().fit(X, y, y_proba=P),
+        lambda: skcalib.GroupingLossEstimator().fit(P, y, y_proba=X),
+        lambda: skcalib.RecalibratedClassifierCV().fit(X, y),
+        lambda: skcalib.RecalibratedClassifierCV().fit(P, y, w),
+        lambda: skcalib.regression.RecalibratedRegressorCV().fit(P, y, w),
+        lambda: skcalib.regression.RecalibratedRegressorCV().fit(X, y),
+        lambda: skcalib.CrossFitProba().fit(X, y),
+        lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, X),
+        lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, P, by=w),
+        lambda: skcalib.calibration_by_group(y, P, w),
+        lambda: skcalib.compare_calibration(Y, series(P, np.arange(N)), X),
+        lambda: skcalib.calibration_improvement(Y, series(P, np.arange(N)), X),
+        lambda: skcalib.CalibrationReport.from_predictions(y, P, X=X),
+        lambda: skcalib.CalibrationReport.from_estimator(logistic, X, y, cv=2),
+        lambda: skcalib.ReliabilityDisplay.from_estimator(fitted, X, y),
+        lambda: skcalib.GroupingDisplay.from_estimator(fitted, X, y),
+        lambda: differences_at_equal_scores(y, P, X),
+        lambda: differences_at_equal_scores(Y, P, in_order, sample_weight=w),
+        lambda: grouping_improvement(y, P, P[::-1], X),
+        lambda: grouping_improvement(y, P, X, P),
+        lambda: skcalib.theory.evaluate_supersample(logistic, X, y),
+        lambda: skcalib.get_scorer("neg_l1_calibration_error")(fitted, X, y),
+    ]
 
 
-@pytest.mark.parametrize("call", list(_estimator_calls()))
+@pytest.mark.parametrize("call", _estimator_calls())
 def test_rows_in_another_order_are_refused_by_estimators(call):
     with pytest.raises(ValueError, match=OTHER):
         call()

@@ -1,6 +1,7 @@
 """Regression: the score of a mean and a variance, the map of the variance, its reliability."""
 
 import runpy
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -141,28 +142,28 @@ def test_the_lowest_of_several_optima():
 
 
 def test_edges_of_the_map(monkeypatch):
+    found = attrgetter("coef_", "intercept_", "converged_")
     scaling = VarianceScaling().fit([[0.0, 0.1]] * 5, np.arange(5.0))
-    assert (scaling.coef_, scaling.intercept_) == (pytest.approx(60), 0)
+    assert found(scaling) == (pytest.approx(60), 0, True)
     single = VarianceScaling().fit([[0.0, 4.0]], [6.0])
-    assert (single.coef_, single.intercept_, single.converged_) == (9, 0, True)
+    assert found(single) == (9, 0, True)
     with pytest.warns(ConvergenceWarning, match="all residuals are zero, so .* are not changed"):
         perfect = VarianceScaling().fit([[1.0, 4.0], [2.0, 5.0]], [1.0, 2.0])
-    assert (perfect.coef_, perfect.intercept_, perfect.converged_) == (1, 0, False)
-    assert perfect.n_iter_ == 0
+    assert (*found(perfect), perfect.n_iter_) == (1, 0, False, 0)
     # A variance of zero has a score of infinity, so it is refused; but the map has a value there.
     np.testing.assert_array_equal(single.transform([[3.0, 0.0]]), [[3.0, 0.0]])
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
         single.transform([[0.0, -1.0]])
     y, moments = forecasts(50, 2, 1)
     mean, std = single.predict(moments, return_std=True)
-    np.testing.assert_allclose(
-        np.column_stack([mean, std**2]), single.transform(moments), rtol=1e-12
-    )
+    mapped = np.column_stack([mean, std**2])
+    np.testing.assert_allclose(mapped, single.transform(moments), rtol=1e-12)
     np.testing.assert_array_equal(mean, single.predict(moments))
     monkeypatch.setattr("skcalib.regression.scaling.MAX_ITER", 1)
     with pytest.warns(ConvergenceWarning, match="no optimum was reached in 1 iterations"):
         short = VarianceScaling().fit(moments, y)
-    assert not short.converged_ and short.loss_after_ < short.loss_before_
+    assert not short.converged_
+    assert short.loss_after_ < short.loss_before_
 
 
 def test_errors_name_the_argument():
@@ -190,18 +191,18 @@ def test_improvement_is_the_difference_of_two_scores():
     rng = np.random.default_rng(0)
     variance, weight = rng.uniform(0.5, 2, (2, 300))
     y = rng.normal(1, np.sqrt(3 * variance))
-    before, weighted = np.column_stack([np.zeros(300), variance]), {"sample_weight": weight}
+    before = np.column_stack([np.zeros(300), variance])
     scaling = VarianceScaling().fit(before, y, weight)
-    gain = dawid_sebastiani_improvement(y, before, scaling, **weighted)
-    after = scaling.transform(before)
-    scores = [dawid_sebastiani_score(y, *moments.T, **weighted) for moments in (before, after)]
-    assert (gain.loss_before, gain.loss_after) == pytest.approx(scores, rel=1e-12)
-    assert gain.estimate == pytest.approx(scores[0] - scores[1], rel=1e-12)
-    assert gain.injective == scaling.injective_
-    by_arrays = dawid_sebastiani_improvement(y, before, after, **weighted)
-    assert by_arrays.injective is None and by_arrays.estimate == gain.estimate
+    after, improvement = scaling.transform(before), dawid_sebastiani_improvement
+    losses = [dawid_sebastiani_score(y, *m.T, sample_weight=weight) for m in (before, after)]
+    gain = improvement(y, before, scaling, sample_weight=weight)
+    numbers = gain.loss_before, gain.loss_after, gain.estimate
+    assert numbers == pytest.approx((*losses, losses[0] - losses[1]), rel=1e-12)
+    by_arrays = improvement(y, before, after, sample_weight=weight)
+    assert (gain.injective, by_arrays.injective) == (scaling.injective_, None)
+    assert by_arrays.estimate == gain.estimate
     units = [1000, 1e6]
-    rescaled = dawid_sebastiani_improvement(1000 * y, before * units, after * units, **weighted)
+    rescaled = improvement(1000 * y, before * units, after * units, sample_weight=weight)
     assert rescaled.estimate == pytest.approx(gain.estimate, rel=1e-9)
     assert rescaled.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
 
@@ -211,12 +212,15 @@ def test_reliability_by_hand():
     y = np.array([1.0, 2.0, 2.0, 3.0, 0.0])
     reliability = variance_reliability(y, np.zeros(5), variance, n_bins=2, confidence_level=0.9)
     # floor(5 / 2) = 2 samples in the first bin, and a third that is tied with the second
-    np.testing.assert_array_equal(reliability.n_samples, [3, 2])
-    np.testing.assert_allclose(reliability.predicted_variance, [5 / 3, 7 / 2])
-    np.testing.assert_allclose(reliability.mean_squared_error, [5 / 3, 13 / 2])
-    np.testing.assert_allclose(reliability.ratio, [1, 13 / 7])
-    assert reliability.overall_ratio == pytest.approx(18 / 12)
-    assert reliability.instance_ratio == pytest.approx((1 + 1 + 2 + 3 + 0) / 5)  # G22 table 2
+    for name, expected in {
+        "n_samples": [3, 2],
+        "predicted_variance": [5 / 3, 7 / 2],
+        "mean_squared_error": [5 / 3, 13 / 2],
+        "ratio": [1, 13 / 7],
+        "overall_ratio": 18 / 12,
+        "instance_ratio": (1 + 1 + 2 + 3 + 0) / 5,  # G22 table 2
+    }.items():
+        np.testing.assert_allclose(getattr(reliability, name), expected)
     assert 0 < reliability.instance_low < reliability.instance_ratio < reliability.instance_high
     assert np.all((reliability.low < reliability.ratio) & (reliability.ratio < reliability.high))
     np.testing.assert_allclose(reliability.low * reliability.high, reliability.ratio**2)
@@ -228,12 +232,15 @@ def test_reliability_of_weights_ties_and_single_samples():
     weighted = variance_reliability(y, *moments.T, sample_weight=3.0 * weight)
     dropped = variance_reliability(y[weight > 0], *moments[weight > 0].T)
     np.testing.assert_allclose([weighted.ratio, weighted.high], [dropped.ratio, dropped.high])
+    overall = attrgetter("overall_ratio", "overall_low", "overall_high")
+    for y, mean, variance, expected in (
+        ([1.0], [0.0], [2.0], (0.5, 0, np.inf)),
+        ([1.0, 1.0], [1.0, 1.0], [2.0, 2.0], (0, 0, 0)),
+    ):
+        assert overall(variance_reliability(y, mean, variance)) == expected
     tied = variance_reliability([1, 2, 3], [0, 0, 0], [1, 1, 1])
-    assert tied.n_samples.tolist() == [3] and tied.overall_low == tied.low[0]
-    alone = variance_reliability([1.0], [0.0], [2.0])
-    assert (alone.ratio[0], alone.low[0], alone.high[0]) == (0.5, 0, np.inf)
-    exact = variance_reliability([1.0, 1.0], [1.0, 1.0], [2.0, 2.0])
-    assert (exact.overall_ratio, exact.overall_low, exact.overall_high) == (0, 0, 0)
+    assert tied.n_samples.tolist() == [3]
+    assert overall(tied) == (tied.ratio[0], tied.low[0], tied.high[0])
 
 
 def test_coverage_of_the_intervals():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import forty
 from dense_directions import problem_of
+from levels import need_level
 from scipy.integrate import trapezoid
 from scipy.special import expit, logit
 from scipy.stats import chi2, norm
@@ -25,7 +26,9 @@ TESTS = {
     "ks": skcalib.significance.cumulative_test,
     "kuiper": kuiper,
 }
-every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
+#: The likelihood ratio of intercept and slope has the same edges and levels.
+EVERY = TESTS | {"likelihood ratio": skcalib.significance.logistic_calibration_test}
+every_test = pytest.mark.parametrize("test", EVERY.values(), ids=EVERY)
 
 
 def made(p, weight):
@@ -213,9 +216,7 @@ def test_simulated_level_is_right_everywhere(test, n_samples):
         result = test(y, p, n_resamples=39, random_state=seed, labels=[0, 1])
         assert result.method.endswith(f"{DRAWN})") and 0 < result.pvalue <= 1
         pvalues.append(result.pvalue)
-    for level in (0.05, 0.2):
-        error = np.sqrt(level * (1 - level) / 400)
-        assert np.mean(np.array(pvalues) <= level) < level + 3.5 * error
+    need_level(pvalues)
 
 
 def test_level_with_weights():
@@ -247,13 +248,12 @@ def test_power(distort, expected):
 def test_level_of_rare_events(test, monkeypatch):
     """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""
     monkeypatch.setattr("skcalib.significance.binary.N_DRAWS", 99)
-    rng, rejected = np.random.default_rng(11), 0
-    for seed in range(400):
-        n_samples = (100, 200)[seed % 2]
+    rng, pvalues = np.random.default_rng(11), []
+    for n_samples in (100, 200) * 200:
         p = rng.beta(0.5, 24.5, n_samples)
         y = (rng.random(n_samples) < p).astype(int)
-        rejected += test(y, p, labels=[0, 1]).rejects()
-    assert rejected <= 400 * 0.05 + 3.5 * 4.4
+        pvalues.append(test(y, p, labels=[0, 1]).pvalue)
+    need_level(pvalues, [0.05])
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,11 @@ def test_level_of_rare_events(test, monkeypatch):
 )
 @every_test
 def test_an_impossible_label_refutes(test, p, reason):
-    """Among 2,000 labels that fit the forecasts; a sketch as well."""
+    """Among 2,000 labels that fit the forecasts; in a sketch and in clusters as well."""
     y, forecast = draw(2000)
     y, forecast = np.append(y, int(p == 0)), np.append(forecast, p)
-    for samples in ((y, forecast), (skcalib.ForecastSketch([0, 1]).fit(y, forecast),)):
-        refuted = test(*samples)
+    sketch, clusters = skcalib.ForecastSketch([0, 1]).fit(y, forecast), np.arange(2001) // 3
+    for refuted in (test(sketch), test(y, forecast, groups=clusters), test(y, forecast)):
         assert (refuted.statistic, refuted.pvalue) == (np.inf, 0)
         assert f"refuted by {reason}" in refuted.method
     assert (
@@ -287,7 +287,7 @@ def test_labels_are_drawn_for_sketches(test):
     assert sketched.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
 
 
-@every_test
+@pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 def test_whole_weights_are_repetitions_in_the_estimate(test):
     y, p = draw(300, distort=lambda p: p**1.2)
     options = dict(ASYMPTOTIC)

@@ -75,14 +75,6 @@ def test_signs_are_drawn_by_cluster(test):
     assert again.pvalue == pytest.approx(few.pvalue)
 
 
-def test_impossible_labels_are_impossible_in_any_cluster():
-    y, proba, cluster = clustered(20, 4)
-    proba[0], y[0] = 0.0, 1
-    refuted = s.hosmer_lemeshow_test(y, proba, groups=cluster, strategy="uniform", n_bins=2000)
-    assert np.isinf(refuted.statistic) and refuted.pvalue == 0
-    assert "an event where the forecast said 0" in refuted.method
-
-
 @pytest.mark.parametrize(("n_clusters", "most_rows"), [(15, None), (10, None), (15, 60), (10, 60)])
 def test_the_function_of_clusters_is_the_sum_over_their_samples(n_clusters, most_rows, monkeypatch):
     """Of many clusters and of many samples some are drawn."""

@@ -146,12 +146,15 @@ ODD_DATA = [
     ("forest of four classes", w.forest(4), 2000, {}, INFINITE),
 ]  # fmt: skip
 OTHER_CLASS = always("suspicion:other_class", "leave")
+_swapped = partial(w.misread, change=lambda p: 1 - p)
 MISTAKES = [
-    ("the other class", w.mistaken(bent(0.3, spread=2)), 1000, OTHER_CLASS),
-    ("the other class, accuracy .04", w.mistaken(bent(0.5, spread=6)), 400, OTHER_CLASS, INFINITE),
-    ("two columns swapped", w.mistaken(w.two_columns(bent(0.3, spread=2))), 1000, OTHER_CLASS),
-    ("ten columns moved", w.columns_moved, 1000, always("suspicion:column_order", "leave")),
-    ("percentages twice", w.percentages_twice, 1000, always("suspicion:percent_scale", "leave")),
+    ("the other class", _swapped(bent(0.3, spread=2)), 1000, OTHER_CLASS),
+    ("the other class, accuracy .04", _swapped(bent(0.5, spread=6)), 400, OTHER_CLASS, INFINITE),
+    ("two columns swapped", _swapped(w.two_columns(bent(0.3, spread=2))), 1000, OTHER_CLASS),
+    ("ten columns moved", w.misread(simplex(10), lambda p: np.roll(p, 3, axis=1)), 1000,
+     always("suspicion:column_order", "leave")),
+    ("percentages twice", w.misread(bent(0.4), lambda p: p / 100), 1000,
+     always("suspicion:percent_scale", "leave")),
 ]  # fmt: skip
 CHURN = w.two_names(bent(0.1, shift=-0.8), ("churn", "stay"), "churn"), 2000
 CHURN += (usually("too_high") | always("event:churn"), frozenset())

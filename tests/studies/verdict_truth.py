@@ -9,7 +9,7 @@ import pandas as pd
 from conftest import rule_holds
 from scipy.optimize import minimize
 from scipy.special import expit
-from verdict_worlds import Draw, columns
+from verdict_worlds import Draw, columns, of_top
 
 #: Samples of a world by which it is judged.
 LARGE = 40_000
@@ -32,8 +32,7 @@ class Truth:
         draw = self.draw
         if draw.n_classes == 2:
             return draw.score, draw.truth
-        rows, top = np.arange(len(draw.score)), draw.score.argmax(axis=1)
-        return draw.score[rows, top], draw.truth[rows, top]
+        return of_top(draw.score, draw.score, draw.truth)
 
     @cached_property
     def curve(self):
@@ -163,8 +162,7 @@ def posterior_gap(draw):
         return np.zeros(len(draw.score))
     if draw.n_classes == 2:
         return draw.posterior - draw.truth
-    rows, top = np.arange(len(draw.score)), draw.score.argmax(axis=1)
-    return draw.posterior[rows, top] - draw.truth[rows, top]
+    return np.subtract(*of_top(draw.score, draw.posterior, draw.truth))
 
 
 def line(score, truth, share):
@@ -196,16 +194,9 @@ def _logistic(design, offset, target, share):
 
 
 def rows_of_place(draw, place):
-    """Rows of a range of scores: by its ends, or by its size and mean where it has none."""
+    """Rows of a range of scores."""
     score = Truth(draw).pair[0]
-    if place.get("low_score") is not None:
-        return np.flatnonzero((score >= place["low_score"]) & (score <= place["high_score"]))
-    order = np.argsort(score, kind="stable")
-    size = place["n_samples"]
-    sums = np.concatenate([[0.0], np.cumsum(score[order])])
-    means = (sums[size:] - sums[:-size]) / size
-    start = int(np.abs(means - place["mean_score"]).argmin())
-    return order[start : start + size]
+    return np.flatnonzero((score >= place["low_score"]) & (score <= place["high_score"]))
 
 
 def matches(rule, X, score=None):

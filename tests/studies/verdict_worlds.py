@@ -81,6 +81,12 @@ def world(draw):
     return lambda *parameters, **named: lambda n, rng: draw(n, rng, *parameters, **named)
 
 
+def of_top(score, *parts):
+    """The values (n,) of parts (n, K) for the class with the largest score."""
+    rows, top = np.arange(len(score)), score.argmax(axis=1)
+    return [part[rows, top] for part in parts]
+
+
 def draw_codes(posterior, rng):
     """Outcomes from probabilities, (n,) or (n, K)."""
     if posterior.ndim == 1:
@@ -139,19 +145,12 @@ def two_columns(n, rng, draw):
 
 
 @world
-def mistaken(n, rng, draw):
-    """The probability of the other class is given."""
+def misread(n, rng, draw, change):
+    """Forecasts that were changed before the report sees them, such as those of the other class."""
     sample = draw(n, rng)
-    score = 1 - sample.score
+    score = change(sample.score)
     p = columns(score) if sample.p.ndim == 2 else score
     return replace(sample, p=p, score=score)
-
-
-def percentages_twice(n, rng):
-    """Probabilities that were divided by 100."""
-    sample = bent(0.4)(n, rng)
-    score = sample.score / 100
-    return replace(sample, p=score, score=score)
 
 
 @world
@@ -230,11 +229,9 @@ def weights_that_matter(n, rng):
 def network_confidence(n, rng):
     """Largest probability of ten classes against being right, as a problem of two classes."""
     sample = simplex(10, slope=0.55)(n, rng)
-    top = sample.score.argmax(axis=1)
-    rows = np.arange(n)
-    right = (sample.code == top).astype(int)
-    score = sample.score[rows, top]
-    return Draw(right, score, score, right, sample.truth[rows, top], exact=False)
+    right = (sample.code == sample.score.argmax(axis=1)).astype(int)
+    score, truth = of_top(sample.score, sample.score, sample.truth)
+    return Draw(right, score, score, right, truth, exact=False)
 
 
 # Several classes
@@ -256,14 +253,6 @@ def several(score, truth, rng, posterior=None, **fields):
     code = draw_codes(truth if posterior is None else posterior, rng)
     options = {"labels": np.arange(score.shape[1])}
     return Draw(code, score, score, code, truth, posterior, options=options, **fields)
-
-
-def columns_moved(n, rng):
-    """Ten classes whose columns are in another order than the labels."""
-    sample = simplex(10)(n, rng)
-    order = np.roll(np.arange(10), 3)
-    score = sample.score[:, order]
-    return replace(sample, p=score, score=score)
 
 
 @world

@@ -1,4 +1,4 @@
-"""Grouping diagrams: positions, colours, numbers, the doors, what is refused."""
+"""Diagrams of groups: positions, colours, numbers, which groups, the doors, what is refused."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,11 +9,18 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import check_refusals
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import GroupingDisplay, GroupingLossEstimator
+from skcalib import (
+    ForecastSketch,
+    GroupCalibrationDisplay,
+    GroupingDisplay,
+    GroupingLossEstimator,
+    calibration_by_group,
+)
 from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays.groups import ABOVE, BELOW, COLORS, HELD, title
@@ -254,7 +261,7 @@ def test_refusals_and_estimators_that_have_no_picture():
     risk = stump(200, method="risk", partitioner=None)
     of_three, of_pairs = partial(draw, samples.y, samples.y_proba, X[:200]), ClassGroups([[0], [1]])
     columns = "3 columns: use notion='top_label' or 'classwise'"
-    for call, words in (
+    check_refusals(
         (lambda: draw(samples.y, samples.y_proba), "pass their features X, or regions="),
         (lambda: of_three(notion="canonical"), columns),
         (lambda: of_three(notion=of_pairs), columns),
@@ -263,8 +270,74 @@ def test_refusals_and_estimators_that_have_no_picture():
         (lambda: make(several), "several events .*notion='classwise'"),
         (lambda: make(LogisticRegression()), "use GroupingDisplay.from_estimator"),
         (lambda: GroupingDisplay.from_estimator(several, X, Y), "from_grouping_estimator"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
-    with pytest.raises(NotFittedError):
-        make(GroupingLossEstimator())
+    )
+    check_refusals((lambda: make(GroupingLossEstimator()), "not fitted"), error=NotFittedError)
+
+
+# --- Groups that the user names -------------------------------------------------------------------
+
+forest = GroupCalibrationDisplay.from_predictions
+
+
+def world(n_groups):
+    """Predictions that are too low for the last group alone."""
+    rng = np.random.default_rng(0)
+    group, p = rng.integers(n_groups, size=3000), rng.uniform(0.1, 0.6, 3000)
+    return (rng.random(3000) < p + 0.15 * (group == n_groups - 1)).astype(int), p, group
+
+
+EVENT, RISK, GROUP = world(3)
+
+
+def test_points_and_intervals():
+    display = forest(EVENT, RISK, GROUP)
+    groups = calibration_by_group(EVENT, RISK, GROUP).groups
+    for container, field in ((display.differences_, "difference"),
+                             (display.equal_scores_, "equal_scores")):  # fmt: skip
+        numbers = [getattr(group, field) for group in groups]
+        assert_allclose(container.lines[0].get_xdata(), [interval.estimate for interval in numbers])
+        (bars,) = container.lines[2]
+        ends = [segment[:, 0] for segment in bars.get_segments()]
+        assert_allclose(ends, [[interval.low, interval.high] for interval in numbers])
+    assert display.shrunk_ is None and len(display.ref_line_.get_xdata()) == 2
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["0", "1", "2"]
+    low, high = display.ax_.get_ylim()
+    assert low > high  # the first group is above
+
+
+def test_filled_markers_are_the_groups_that_were_found():
+    for rows, different in ((slice(None), [2]), (GROUP < 2, [])):
+        display = forest(EVENT[rows], RISK[rows], GROUP[rows])
+        lines = [line for line in display.ax_.lines if line.get_label().startswith("Filled")]
+        filled = [x for line in lines for x in line.get_xdata()]
+        assert_allclose(filled, [display.groups_[k].difference.estimate for k in different])
+    assert display.ax_.get_xlabel().endswith("\n◇ Observed frequency - frequency at equal scores")
+
+
+def test_the_smallest_pvalues_of_many_groups():
+    y, p, group = world(12)
+    group = group.astype(str)  # more numbers than ten would be cut
+    display = forest(y, p, group, max_groups=3)
+    results = calibration_by_group(y, p, group).groups
+    pvalues = {result.name: result.pvalue for result in results}
+    names = [result.name for result in display.groups_]
+    assert set(names) == set(sorted(pvalues, key=pvalues.get)[:3]) and "11" in names
+    assert names == sorted(names, key=int)
+    assert display.ax_.get_title() == "3 of 12 groups: the smallest p-values"
+
+
+def test_shrunken_differences_and_parts_left_out():
+    display = forest(EVENT, RISK, GROUP, shrunk=True, equal_scores=False, legend=False)
+    assert_allclose(display.shrunk_.get_xdata(), [group.shrunk for group in display.groups_])
+    assert display.equal_scores_ is None and display.ax_.get_legend() is None
+    assert display.ax_.get_xlabel() == "Observed frequency - mean prediction"
+
+
+def test_a_sketch_and_long_names():
+    sketch = ForecastSketch([0, 1]).partial_fit(EVENT, RISK, by=GROUP)
+    both = forest(EVENT, RISK, GROUP), GroupCalibrationDisplay.from_sketch(sketch)
+    exact, sketched = (display.differences_.lines[0].get_xdata() for display in both)
+    assert_allclose(exact, sketched, atol=1e-6)
+    names = np.array(["$a$", "a" * 60])[GROUP % 2]
+    texts = [text.get_text() for text in forest(EVENT, RISK, names).ax_.get_yticklabels()]
+    assert texts == [r"\$a\$", "a" * 31 + "…"]

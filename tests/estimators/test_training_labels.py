@@ -1,13 +1,18 @@
-"""Folds whose training samples lack a class: one sentence wherever a classifier is cross-fitted."""
+"""Labels that a classifier is not trained on: classes that folds lack, and missing labels."""
 
 import inspect
 
 import numpy as np
 import pytest
 from public_functions import package_names
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, LeaveOneOut
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
 import skcalib as s
 
@@ -81,3 +86,48 @@ def test_a_rare_class_that_a_fold_lacks():
     y[-1] = 1
     with pytest.raises(ValueError, match="training samples of fold . of 5 lack the class 1"):
         s.CalibrationReport.from_estimator(GaussianNB(), X, y, cv=KFold(5))
+
+
+# --- Labels -1 of semi-supervised classifiers mean no label ---------------------------------------
+
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(200, 2))
+CLASSES = (FEATURES[:, 0] + RNG.normal(size=200) > 0).astype(int)
+UNLABELLED = np.where(np.arange(200) < 30, -1, CLASSES)
+SELF = SelfTrainingClassifier(LogisticRegression())
+MODELS = {
+    "self-training": SELF,
+    "pipeline": make_pipeline(StandardScaler(), SELF),
+    "search": GridSearchCV(SELF, {"threshold": [0.7]}, cv=2),
+    "propagation": LabelPropagation(),
+    "spreading": LabelSpreading(),
+}
+FITS = {
+    "recalibrated": lambda model, y: s.RecalibratedClassifierCV(model).fit(FEATURES, y),
+    "out of fold": lambda model, y: s.CrossFitProba(model).fit_transform(FEATURES, y),
+    "transformer": lambda model, y: s.CrossFitProba(model).fit(FEATURES, y),
+    "error": lambda model, y: s.CalibrationErrorEstimator(model, cv=3).fit(FEATURES, y),
+    "report": lambda model, y: s.CalibrationReport.from_estimator(model, FEATURES, y, cv=3),
+    "display": lambda model, y: s.ReliabilityDisplay.from_estimator(model, FEATURES, y, cv=3),
+}
+REFUSED = "y is -1 in 30 of 200 samples, which are unlabelled for .*: pass labelled samples only"
+
+
+@pytest.mark.parametrize("call", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_unlabelled_samples(model, call):
+    with pytest.raises(ValueError, match=REFUSED):
+        call(model, UNLABELLED)
+    fitted = FrozenEstimator(clone(model).fit(FEATURES, UNLABELLED))
+    with pytest.raises(ValueError, match=REFUSED):
+        call(fitted, UNLABELLED)
+
+
+@pytest.mark.filterwarnings("ignore:y contains no unlabeled samples")
+def test_labelled_samples():
+    """The way that the message names; -1 is a class of other classifiers."""
+    fitted = FrozenEstimator(clone(SELF).fit(FEATURES, UNLABELLED))
+    for model in (SELF, fitted):
+        assert s.RecalibratedClassifierCV(model).fit(FEATURES, CLASSES).classes_.tolist() == [0, 1]
+    signs = 2 * CLASSES - 1
+    assert s.RecalibratedClassifierCV().fit(FEATURES, signs).classes_.tolist() == [-1, 1]
