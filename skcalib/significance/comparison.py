@@ -471,14 +471,12 @@ class WindowComparison(Record):
         lines = [f"Windows {windows}; the difference is first minus second, intervals of {level}"]
         cells = [("", "first", "second", "difference", "")]
         for name, row in self._quantities().items():
-            title = QUANTITIES[name]
-            if name == "calibration_error":
-                title += f" ({self.metric})"
+            metric = f" ({self.metric})" if name == "calibration_error" else ""
             first, second = (
                 record_text(part).partition(" ")[0] for part in (row.first, row.second)
             )
             difference, pvalue = record_text(row.difference), pvalue_text(row.pvalue)
-            cells.append((title, first, second, difference, pvalue))
+            cells.append((QUANTITIES[name] + metric, first, second, difference, pvalue))
         width = [max(len(row[j]) for row in cells) for j in range(4)]
         for row in cells:
             parts = [row[0].ljust(width[0])] + [row[j].rjust(width[j]) for j in (1, 2, 3)]
