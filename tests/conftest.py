@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 from sklearn.datasets import make_classification
 
 import skcalib
+from skcalib.__main__ import main
 from skcalib.scores import ProperScore
 
 STARTED = time.monotonic()
@@ -303,6 +304,22 @@ def here(tmp_path, monkeypatch):
     """An empty folder, in which the test works."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def printed(capsys):
+    """Runs the command line, checks its exit status, and returns what it prints."""
+
+    def run(arguments, status=0):
+        assert main(arguments) == status
+        return capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -29,39 +29,42 @@ def patients(n_samples=800, shift=0.5, seed=0):
     return y, expit(log_odds + shift)
 
 
+Y, P = patients()
+SUMMARY = s.calibration_summary(Y, P)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_number_is_that_of_its_function(weighted):
-    y, p = patients()
-    weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else None
+    weight = np.random.default_rng(1).uniform(0.2, 2, len(Y)) if weighted else None
     options, level = {"sample_weight": weight}, {"confidence_level": 0.8}
-    summary = s.calibration_summary(y, p, **options, **level)
-    assert summary.mean_predicted == pytest.approx(np.average(p, weights=weight))
+    summary = s.calibration_summary(Y, P, **options, **level)
+    assert summary.mean_predicted == pytest.approx(np.average(P, weights=weight))
     for name, interval in {
-        "observed": rate_interval(y, weight, **level),
-        "observed_expected_ratio": observed_expected_ratio(y, p, weight, **level),
-        "brier": mean_interval((y - p) ** 2, weight, **level),
-        "log_loss": mean_interval(-np.log(np.where(y, p, 1 - p)), weight, **level),
-        "auc": concordance_interval(y, p, weight, **level),
+        "observed": rate_interval(Y, weight, **level),
+        "observed_expected_ratio": observed_expected_ratio(Y, P, weight, **level),
+        "brier": mean_interval((Y - P) ** 2, weight, **level),
+        "log_loss": mean_interval(-np.log(np.where(Y, P, 1 - P)), weight, **level),
+        "auc": concordance_interval(Y, P, weight, **level),
     }.items():
         quantity = getattr(summary, name)
         limits = quantity.low, quantity.estimate, quantity.high
         assert limits == pytest.approx((interval.low, interval.estimate, interval.high), rel=1e-9)
-    lines = s.calibration_intercept_slope(y, p, **options, **level)
+    lines = s.calibration_intercept_slope(Y, P, **options, **level)
     for name in ("in_the_large", "intercept", "slope"):
         assert getattr(summary, name) == getattr(lines, name)
     for name, quantile in (("ici", None), ("e50", 0.5), ("e90", 0.9), ("emax", 1)):
-        index = s.integrated_calibration_index(y, p, quantile=quantile, **options)
+        index = s.integrated_calibration_index(Y, P, quantile=quantile, **options)
         assert getattr(summary, name) == pytest.approx(index, abs=1e-12)
-    error = s.proper_calibration_error(y, p, **options)
+    error = s.proper_calibration_error(Y, P, **options)
     assert summary.brier_calibration_error.estimate == pytest.approx(error, abs=1e-12)
-    limits = s.CalibrationErrorEstimator(**level).fit(p[:, None], y, weight).confidence_interval_
+    limits = s.CalibrationErrorEstimator(**level).fit(P[:, None], Y, weight).confidence_interval_
     interval = summary.brier_calibration_error
     assert interval.low == pytest.approx(max(limits[0], 0), abs=1e-12)
     assert interval.high >= limits[1]
     rate = summary.observed.estimate
     skill = 1 - summary.brier.estimate / (rate * (1 - rate))
     assert summary.brier_skill.estimate == pytest.approx(skill)
-    assert (summary.n_samples, summary.n_events, summary.event) == (800, y.sum(), "1")
+    assert (summary.n_samples, summary.n_events, summary.event) == (800, Y.sum(), "1")
     assert summary.notes == {}
     assert "0.000" in str(replace(summary, emax=0.0)) and "5e-05" in str(
         replace(summary, emax=5e-5)
@@ -90,27 +93,24 @@ def test_likelihood_indices_of_r():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_quality_is_the_gain_of_the_log_loss(weighted):
     """Q - 1 / n = 2 (log loss of the mean - log loss of the forecast), and with weights nearly."""
-    y, p = patients()
-    weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else np.ones(len(y))
-    summary = s.calibration_summary(y, p, sample_weight=weight)
-    mean = np.full(len(y), np.average(y, weights=weight))
-    gain = 2 * (log_loss(y, mean, sample_weight=weight) - log_loss(y, p, sample_weight=weight))
+    weight = np.random.default_rng(1).uniform(0.2, 2, len(Y)) if weighted else np.ones(len(Y))
+    summary = s.calibration_summary(Y, P, sample_weight=weight)
+    mean = np.full(len(Y), np.average(Y, weights=weight))
+    gain = 2 * (log_loss(Y, mean, sample_weight=weight) - log_loss(Y, P, sample_weight=weight))
     size = weight.sum() ** 2 / np.sum(weight**2)
     reach = 0.2 / size if weighted else 1e-12
     assert summary.quality == pytest.approx(gain + 1 / size, abs=reach)
-    test = s.significance.logistic_calibration_test(y, p, sample_weight=weight)
+    test = s.significance.logistic_calibration_test(Y, P, sample_weight=weight)
     assert (summary.unreliability, summary.unreliability_pvalue) == (test.estimate, test.pvalue)
-    scaled = s.calibration_summary(y, p, sample_weight=3 * weight)
+    scaled = s.calibration_summary(Y, P, sample_weight=3 * weight)
     assert scaled.discrimination == pytest.approx(summary.discrimination, rel=1e-9)
 
 
 def test_eci_is_the_mean_squared_distance():
-    y, p = patients()
-    summary = s.calibration_summary(y, p)
-    proba = np.column_stack([1 - p, p])
-    conditional = ModelAverage().fit(proba, np.eye(2)[y], np.ones(800)).averaged[:, 1]
-    assert summary.eci == pytest.approx(100 * np.mean((conditional - p) ** 2), rel=1e-12)
-    assert summary.ici**2 <= summary.eci / 100 <= summary.emax**2
+    proba = np.column_stack([1 - P, P])
+    conditional = ModelAverage().fit(proba, np.eye(2)[Y], np.ones(800)).averaged[:, 1]
+    assert SUMMARY.eci == pytest.approx(100 * np.mean((conditional - P) ** 2), rel=1e-12)
+    assert SUMMARY.ici**2 <= SUMMARY.eci / 100 <= SUMMARY.emax**2
     # Of a rare event the predictions are too high.
     rng = np.random.default_rng(0)
     risk = rng.beta(1, 17, 4000)
@@ -187,12 +187,11 @@ def test_separated_data_have_a_calibration_in_the_large():
 
 def test_weights_that_vanish_beside_others():
     """The area under the curve does not depend on the scale of the weights of a class."""
-    y, p = patients()
-    summary = s.calibration_summary(y, p, sample_weight=np.where(y == 1, 1e-300, 1.0))
-    assert str(summary.auc) == str(s.calibration_summary(y, p).auc)
+    summary = s.calibration_summary(Y, P, sample_weight=np.where(Y == 1, 1e-300, 1.0))
+    assert str(summary.auc) == str(SUMMARY.auc)
     assert summary.brier_skill is None and "weight is on one class" in summary.notes["brier_skill"]
-    weight = np.where(y == 1, 1e-160, 1.0)  # the squares are subnormal numbers
-    saved = s.decision_regret(y, p, costs=[[0, 1], [3, 0]], sample_weight=weight).calibration
+    weight = np.where(Y == 1, 1e-160, 1.0)  # the squares are subnormal numbers
+    saved = s.decision_regret(Y, P, costs=[[0, 1], [3, 0]], sample_weight=weight).calibration
     assert np.isfinite([saved.low, saved.high]).all()
 
 
@@ -207,23 +206,21 @@ def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
 
 
 def test_the_frame_and_the_table_have_a_row_per_quantity():
-    y, p = patients()
-    summary = s.calibration_summary(y, p)
-    frame = summary.to_frame()
+    frame = SUMMARY.to_frame()
     columns = "quantity estimate low high perfect explanation"
     assert list(frame.columns) == columns.split() and list(frame.index) == list(ROWS)
-    assert frame.loc["slope", "estimate"] == summary.slope.estimate
+    assert frame.loc["slope", "estimate"] == SUMMARY.slope.estimate
     assert frame.loc["slope", "perfect"] == 1
-    assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == summary.ici
+    assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == SUMMARY.ici
     missing = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]).to_frame()
     assert missing.loc["slope", "estimate"] is pd.NA
     assert "separate" in missing.loc["slope", "explanation"]
-    lines = str(summary).splitlines()
+    lines = str(SUMMARY).splitlines()
     assert lines[0].startswith("800 samples, ") and "intervals of 95 %" in lines[0]
     assert len(lines) == 2 + len(ROWS) and max(map(len, lines)) <= 100
     assert len({line.index("]") for line in lines if "]" in line}) == 1
     for number in ("0.000", "0.0004", "0.123"):
-        assert f" {number} " in str(replace(summary, ici=float(number)))
+        assert f" {number} " in str(replace(SUMMARY, ici=float(number)))
     for name, _, explanation in ROWS.values():
         assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
 

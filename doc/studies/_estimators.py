@@ -14,7 +14,7 @@ import numpy as np
 from skcalib import calibration_error
 from skcalib.data.notions import NOTIONS, TopLabel
 from skcalib.data.problem import Problem
-from skcalib.error_intervals.proper import estimate_of_solved
+from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import SCORES
 from skcalib.smoothers import (
@@ -61,8 +61,8 @@ def ours(y, proba, notion, slow=True):
             for method in ("auto",) if smoother is None else METHODS:
                 if loss == "log" and (method == "cross" or name not in MAPS):
                     continue  # frequencies of 0 have an infinite log loss
-                how = {"loss": loss, "notion": rule, "method": method}
-                found = estimate_of_solved(solved, **how)
+                how = {"losses": [loss], "notion": rule, "method": method}
+                (found,) = estimates_of_solved(solved, **how)
                 estimate, low, high = found.terms.mean("calibration"), np.nan, np.nan
                 if found.interval is not None:
                     low, high = found.interval.low, found.interval.high

@@ -83,7 +83,7 @@ def intervals(y, proba):
     plain = squared_norms(solved, list(LOSSES.values()))
     before = [
         (
-            float(np.average(solved[0].map_terms(score).errors, weights=solved[0].weight)),
+            float(np.average(solved[0].map_terms(score, "errors"), weights=solved[0].weight)),
             *norm.interval(0.95),
         )
         for score, norm in zip(LOSSES.values(), plain, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +25,6 @@ from skcalib.error_intervals.request import (
     bootstrap,
     jackknife,
     subsampling,
-    unwrap,
 )
 from skcalib.errors.binned import calibration_error, resolve_norm
 from skcalib.errors.unbinned import kde_calibration_error
@@ -189,7 +189,7 @@ def calibration_error_interval(
             f"method must be one of {', '.join(map(repr, METHODS))}, got {shown(method)}."
         )
     n_resamples = check_count(n_resamples, "n_resamples")
-    function, keywords = unwrap(_check_metric(metric), kwargs)
+    function, keywords = _resolve_metric(metric, kwargs)
     samples: dict[str, Any] = {
         "y_true": y_true,
         "y_proba": y_proba,
@@ -237,7 +237,19 @@ def calibration_error_interval(
             )
         return jackknife(request)
     answer = INTERVALS[function](request)
-    return answer if method == "auto" else _by_delta_method(answer, request.normal_level)
+    if method == "auto" or answer.method == "delta method":
+        return answer
+    reach = float(normal.isf((1 - request.normal_level) / 2)) * answer.standard_error
+    far = answer.estimate > 5 * answer.standard_error and not answer.conservative
+    return replace(
+        answer,
+        low=answer.estimate - reach,
+        high=answer.estimate + reach,
+        method="delta method",
+        valid=far,
+        conservative=False,
+        reason="" if far else "the estimate is not normal this close to zero: use method='auto'",
+    )
 
 
 def _over_labels(matrix, function, keywords, run):
@@ -261,8 +273,7 @@ def _over_labels(matrix, function, keywords, run):
             return float(values.max())
         return reduced(values**power, notion) ** (1 / power)
 
-    names = "estimate", "low", "high", "standard_error"
-    values = {name: combined(name) for name in names}
+    values = {name: combined(name) for name in ("estimate", "low", "high", "standard_error")}
     if function in INTERVALS:
         values["estimate"] = number_of(function(matrix, matrix.forecast, **keywords), "metric")
     first = intervals[0]
@@ -279,22 +290,15 @@ def _over_labels(matrix, function, keywords, run):
     )
 
 
-def _check_metric(metric):
-    if callable(metric) and not isinstance(metric, type):
-        return metric
+def _resolve_metric(metric, keywords):
+    """A name, a function or a functools.partial of one -> the function and its keywords."""
     if isinstance(metric, str) and metric in METRICS:
-        return METRICS[metric]
-    names = ", ".join(map(repr, METRICS))
-    raise refusal("metric", f"one of {names} or a function", metric, METRICS)
-
-
-def _by_delta_method(answer, level):
-    """The normal interval, with a reason where it is not valid."""
-    if answer.method == "delta method":
-        return answer
-    reach = float(normal.isf((1 - level) / 2)) * answer.standard_error
-    low, high = answer.estimate - reach, answer.estimate + reach
-    far = answer.estimate > 5 * answer.standard_error and not answer.conservative
-    reason = "" if far else "the estimate is not normal this close to zero: use method='auto'"
-    flags = {"conservative": False, "valid": far, "reason": reason}
-    return replace(answer, low=low, high=high, method="delta method", **flags)
+        metric = METRICS[metric]
+    if not callable(metric) or isinstance(metric, type):
+        names = ", ".join(map(repr, METRICS))
+        raise refusal("metric", f"one of {names} or a function", metric, METRICS)
+    while isinstance(metric, partial):
+        if metric.args:
+            raise ValueError("A functools.partial as metric may only have keyword arguments.")
+        metric, keywords = metric.func, {**metric.keywords, **keywords}
+    return metric, keywords

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags
@@ -17,13 +17,13 @@ from scipy.stats import t as student
 
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
-from skcalib.data.notions import Canonical, Notion, resolve_notion, resolve_reduced
+from skcalib.data.notions import Canonical, resolve_notion, resolve_reduced
 from skcalib.data.problem import ForecastSummary, Problem, Samples, check_problem, only_problem
 from skcalib.error_intervals.proper import (
     FEW_REASON,
     SMOOTHED,
-    estimate_of_solved,
     estimate_proper_error,
+    estimates_of_solved,
     is_few,
     rarest_label,
 )
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from skcalib._util.types import ArrayLike
     from skcalib.error_intervals.request import ErrorInterval, IntervalRequest
     from skcalib.errors.kernel import ClusterKernel
-    from skcalib.kernels import Kernel
 
 NOISY: dict[str, Any] = {
     "valid": False,
@@ -367,19 +366,7 @@ def covariance(contributions: csr_matrix) -> np.ndarray:
 
 
 def _with_few(request, usual, gaps, power, *, rooted=False, whole=False):
-    """Exact limits where events are few; the upper one is at least that of the other interval."""
-    limits = _few_limits(gaps, request.normal_level, power, whole)
-    if limits is None:
-        return usual
-    low, high = np.sqrt(limits) if rooted else limits
-    if np.isfinite(usual.standard_error):
-        high = max(high, usual.high)
-    error = _error_of(low, high, request.confidence_level)
-    return request.answer(low, high, error, target=usual.target, **FEW)
-
-
-def _few_limits(gaps, confidence_level, power, whole):
-    """Exact limits (low, high) of an error where events are few; None where they are not.
+    """Exact limits where events are few; the upper one is at least that of the other interval.
 
     The error is the sum of share times mass times |gap|^power, the largest |gap|, or with the power
     0 the sum of the largest cumulative differences. With `whole` the columns are the classes of one
@@ -396,12 +383,12 @@ def _few_limits(gaps, confidence_level, power, whole):
     marked = [rarest_label(s, y, **rows, cell=cell - cell.min()) for s, y, cell in problems]
     marks, numbers = zip(*marked, strict=True)
     if not is_few(numbers):
-        return None
-    level = 1 - (1 - confidence_level) / len(marks)
+        return usual
+    level = 1 - (1 - request.normal_level) / len(marks)
     distance = np.array([abs(mark.nearest(level) - mark.means[0]) for mark in marks])
     ends = []
     for mark in marks:  # moved to the limit that is farther from the mean forecast
-        rates, mean = mark.rates(confidence_level), mark.means[0]
+        rates, mean = mark.rates(request.normal_level), mark.means[0]
         ends.append(mark.moved(max(rates, key=lambda rate, mean=mean: abs(rate - mean))).T)
     gap = replace(gaps, event=ends[0] if whole else np.array([end[1] for end in ends])).gap()
     size, mass = np.abs(gap), gaps.mass()
@@ -409,13 +396,20 @@ def _few_limits(gaps, confidence_level, power, whole):
     if whole:  # the other classes share the distance of the marked one
         distance = np.append(distance, np.full(len(share) - 1, distance / (len(share) - 1)))
     if power == np.inf:
-        return float(distance.max()), float(size.max())
-    if power == 0:
+        low, high = float(distance.max()), float(size.max())
+    elif power == 0:
         turned = [np.ptp(mark.column) > 0 for mark in marks]
         curves = [np.cumsum((mass * gap)[gaps.column == j]) for j in range(len(share))]
-        high = share @ [np.abs(curve).max() for curve in curves]
-        return float(share @ np.where(turned, distance / 3, distance)), float(high)
-    return float(share @ distance**power), float((gaps.share * mass) @ size**power)
+        low = float(share @ np.where(turned, distance / 3, distance))
+        high = float(share @ [np.abs(curve).max() for curve in curves])
+    else:
+        low, high = float(share @ distance**power), float((gaps.share * mass) @ size**power)
+    if rooted:
+        low, high = np.sqrt(low), np.sqrt(high)
+    if np.isfinite(usual.standard_error):
+        high = max(high, usual.high)
+    error = _error_of(low, high, request.confidence_level)
+    return request.answer(low, high, error, target=usual.target, **FEW)
 
 
 # --- Binned errors --------------------------------------------------------------------------------
@@ -426,8 +420,20 @@ def binned(request: IntervalRequest) -> ErrorInterval:
     options = dict(request.options)
     options["notion"] = resolve_reduced(options["notion"], options["reduce"])
     p = resolve_norm(options["norm"])
-    if p not in (1, 2, np.inf):
-        return _between_norms(request, p)
+    if p not in (1, 2, np.inf):  # a norm grows with its power
+        lower, upper = (
+            binned(replace(request, options=dict(request.options, norm=norm)))
+            for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
+        )
+        return request.answer(
+            lower.low,
+            upper.high,
+            _error_of(lower.low, upper.high, request.confidence_level),
+            method="limits of norms",
+            target=BINNED.format(f"distance in the norm of power {p:g}"),
+            conservative=True,
+            reason=BETWEEN,
+        )
     gaps = Gaps.of_scores(options)
     ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
     rooted = p == 2 and not options["squared"]
@@ -442,32 +448,21 @@ def binned(request: IntervalRequest) -> ErrorInterval:
     return _with_few(request, usual, gaps, p, rooted=rooted)
 
 
-def _between_norms(request, p):
-    """Limits of a norm from the nearest ones that have intervals: it grows with its power."""
-    lower, upper = (
-        binned(replace(request, options=dict(request.options, norm=norm)))
-        for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
-    )
-    return request.answer(
-        lower.low,
-        upper.high,
-        _error_of(lower.low, upper.high, request.confidence_level),
-        method="limits of norms",
-        target=BINNED.format(f"distance in the norm of power {p:g}"),
-        conservative=True,
-        reason=BETWEEN,
-    )
-
-
 def simplex(request: IntervalRequest) -> ErrorInterval:
     """Interval of `simplex_calibration_error`."""
     options, problem = request.options, request.problem()
     cells = cells_for(problem, options["bins"])
     cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
     n_classes = problem.forecast.shape[1]
-    kind, share = _distance_kind(options["distance"], 0.5 if n_classes == 2 else 1.0)
-    if kind is None:
-        return jackknife(request, at_zero=True)
+    distance, kind, share = options["distance"], "squared", 0.5 if n_classes == 2 else 1.0
+    if isinstance(distance, str):
+        distance = look_up(distance, DISTANCES, "distance", kind=object)
+    if isinstance(distance, TotalVariation):
+        kind, share = "absolute", 0.5
+    elif isinstance(distance, Lp) and distance.p == 1:
+        kind = "absolute"
+    elif not (isinstance(distance, Brier) or (isinstance(distance, Lp) and distance.p == 2)):
+        return jackknife(request, at_zero=True)  # no sum over the classes
     gaps = Gaps.of_columns(
         [cells] * n_classes,
         problem.forecast.T,
@@ -483,17 +478,6 @@ def simplex(request: IntervalRequest) -> ErrorInterval:
     norm = squared_gaps(gaps, request.n_resamples, request.rng)
     usual = _inverted(request, norm, target, 2.0 * share)
     return _with_few(request, usual, gaps, 2, whole=True)
-
-
-def _distance_kind(distance, halved):
-    """A distance as a sum over columns -> ("absolute" or "squared", factor), or (None, None)."""
-    if isinstance(distance, str):
-        distance = look_up(distance, DISTANCES, "distance", kind=object)
-    if isinstance(distance, TotalVariation):
-        return "absolute", 0.5
-    if isinstance(distance, Lp) and distance.p in (1, 2):
-        return ("absolute", "squared")[distance.p == 2], halved
-    return ("squared", halved) if isinstance(distance, Brier) else (None, None)
 
 
 def squared_gaps(gaps: Gaps, n_draws: int, rng: np.random.RandomState) -> SquaredNorm:
@@ -633,36 +617,20 @@ def _cumulative(request, gaps, target, ceiling):
 # --- Kernel calibration error and error of mean embeddings ----------------------------------------
 
 
-class KernelProblem(NamedTuple):
-    """The samples, kernel and notion of an error that has a kernel."""
-
-    problem: Problem
-    kernel: Kernel
-    notion: Notion
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> KernelProblem:
-        """From all arguments of the error."""
-        names = "y_true", "y_proba", "sample_weight", "labels", "pos_label"
-        notion = resolve_notion(options["notion"])
-        problem = check_problem(**{name: options[name] for name in names}, notion=notion)
-        return cls(problem, resolve_kernel(options["kernel"]), notion)
-
-
-def residual_kernel(
-    samples: KernelProblem, statistic: str, n_jobs: int | None
-) -> ResidualKernel | ClusterKernel:
-    """The function h of two samples of a `KernelProblem`."""
-    h = ResidualKernel.of_problem(samples.problem, samples.kernel, samples.notion, n_jobs)
-    return h.of_clusters(samples.problem.cluster, MANY if statistic == "auto" else None)
+def _problem_of(options):
+    """The problem and its notion, from all arguments of an error that has a kernel."""
+    names = "y_true", "y_proba", "sample_weight", "labels", "pos_label"
+    notion = resolve_notion(options["notion"])
+    return check_problem(**{name: options[name] for name in names}, notion=notion), notion
 
 
 def kernel(request: IntervalRequest) -> ErrorInterval:
     """Interval of `kernel_calibration_error`."""
-    statistic, size = request.options["statistic"], request.options["block_size"]
-    samples = KernelProblem.of(request.options)
-    problem, of_pairs, notion = samples
-    h, norm = residual_kernel(samples, statistic, request.n_jobs), None
+    options = request.options
+    statistic, size = options["statistic"], options["block_size"]
+    (problem, notion), of_pairs = _problem_of(options), resolve_kernel(options["kernel"])
+    h, norm = ResidualKernel.of_problem(problem, of_pairs, notion, request.n_jobs), None
+    h = h.of_clusters(problem.cluster, MANY if statistic == "auto" else None)
     target = "the squared kernel calibration error, with the kernel of this sample"
     if statistic in ("linear", "block"):
         if request.clustered:
@@ -673,8 +641,9 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
         size = 2 if statistic == "linear" else size
         estimates, weight = block_estimates(h, size)
         mean = mean_interval(estimates, weight, request.confidence_level)
-        low, high, error = mean.low, mean.high, mean.standard_error
-        usual = request.answer(low, high, error, method="delta method", target=target)
+        usual = request.answer(
+            mean.low, mean.high, mean.standard_error, method="delta method", target=target
+        )
     elif len(h) < 4:
         return request.nothing_varies(target=target, ceiling=np.inf)
     else:
@@ -683,34 +652,48 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
         usual = _inverted(request, norm, target, np.inf)
     drawing = {"statistic": statistic, "block_size": size}
     pvalue = partial(drawn_kernel_pvalue, problem, of_pairs, notion, **drawing)
-    return _exact_near_zero(request, usual, samples, pvalue, norm)
+    return _exact_near_zero(request, usual, norm, pvalue, problem=problem, notion=notion)
 
 
 def embedding(request: IntervalRequest) -> ErrorInterval:
     """Interval of `unconditional_mean_embedding_error`."""
     target = "the error of the mean embedding at these locations, with the kernel of this sample"
-    options, samples = request.options, KernelProblem.of(request.options)
-    problem, of_pairs, notion = samples
+    options = request.options
+    problem, notion = _problem_of(options)
     if len(problem.weight) < 4:
         return request.nothing_varies(target=target, ceiling=np.inf)
-    columns = one_problem(problem, notion)[0].shape[1]
-    points = check_locations(options["locations"], columns)
+    points = check_locations(options["locations"], one_problem(problem, notion)[0].shape[1])
     component = check_components(options["location_labels"], problem, notion, points)
-    features = Embedding(problem, of_pairs, notion, points, component)
-    norm = _squared_location_norm(problem, features)
+    features = Embedding(problem, resolve_kernel(options["kernel"]), notion, points, component)
+    values = features.features(slice(None), features.target) / np.sqrt(len(points))
+    n_samples = len(values)
+    mean = values.mean(axis=0)
+    noise = values - features.weight[:, None] * mean
+    if problem.cluster is None:
+        noise /= np.sqrt(n_samples * (n_samples - 1))
+    else:
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
+    matrix, raw = noise.T @ noise, float(mean @ mean)
+    norm = SquaredNorm.from_mean(
+        signal=float(mean @ matrix @ mean),
+        raw=raw,
+        estimate=raw - float(np.trace(matrix)),
+        noise2=2 * float(np.sum(matrix**2)),
+        noise3=8 * float(np.sum((matrix @ matrix) * matrix)),
+    )
     usual = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
-    return _exact_near_zero(request, usual, samples, pvalue, norm)
+    return _exact_near_zero(request, usual, norm, pvalue, problem=problem, notion=notion)
 
 
-def _exact_near_zero(request, usual, samples, pvalue, norm):
+def _exact_near_zero(request, usual, norm, pvalue, *, problem, notion):
     """With few uncertain labels: wider, and from 0 unless labels drawn from forecasts reject it.
 
     The variance is that of the observed labels or of the forecasts, whichever is larger, and of two
     more events: a few labels that are equal by chance are not evidence of certainty.
     """
-    problem = samples.problem
-    if not few_labels(problem, samples.notion):
+    if not few_labels(problem, notion):
         return usual
     interval = usual
     if norm is not None and norm.noise2 > 0:
@@ -789,23 +772,6 @@ def _noise_cumulants(h, mean, raw, size, rng):
     noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * size**2)
     noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * size**3)
     return noise2, noise3
-
-
-def _squared_location_norm(problem, embedding):
-    """`SquaredNorm` of the error of mean embeddings at locations."""
-    features = embedding.features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
-    n_samples = len(features)
-    mean = features.mean(axis=0)
-    noise = features - embedding.weight[:, None] * mean
-    if problem.cluster is None:
-        noise /= np.sqrt(n_samples * (n_samples - 1))
-    else:
-        size = independent_size(problem.weight, cluster=problem.cluster)
-        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
-    matrix, raw = noise.T @ noise, float(mean @ mean)
-    estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
-    noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
-    return SquaredNorm.from_mean(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
 
 
 # --- Proper errors, mean losses, and distances of a curve -----------------------------------------
@@ -909,7 +875,7 @@ def smooth_distance(request: IntervalRequest) -> ErrorInterval:
         return replace(jackknife(request, at_zero=True, target=limit), **NOISY)
     problem, notion = request.problem_of(resolve_notion(options["notion"]))
     solved = solve_notion(problem, notion=notion, smoother=None, n_jobs=request.n_jobs)
-    brier = estimate_of_solved(solved, loss="brier", notion=notion, confidence_level=level)
+    (brier,) = estimates_of_solved(solved, losses=["brier"], notion=notion, confidence_level=level)
     squared, shown = brier.interval, target.format(brier.target.rpartition("as far as ")[2])
     binary, certain = solved[0].forecast.shape[1] == 2, not brier.terms.loss.any()
     if certain and notion.reduce == "mean" and not (binary and brier.few):
@@ -945,8 +911,9 @@ def _quantile_of_distance(request, problem, notion, estimate, n_problems, bound)
     size = effective_size(problem.weight, problem.square)
     cells = max(round(size ** (1 / 3)), np.ceil(1 / max(1 - quantile, 1e-3)) + 1)
     cells = int(np.clip(cells, _FEWEST_CELLS, _MOST_CELLS))
-    bins = {"notion": notion, "n_bins": cells, "strategy": "quantile"}
-    gaps = Gaps.of_scores({**request.options, **bins})
+    gaps = Gaps.of_scores(
+        {**request.options, "notion": notion, "n_bins": cells, "strategy": "quantile"}
+    )
     size, spread, degrees = gaps.sizes()
     tail = (1 - level ** (1 / gaps.n_cells)) / 2
     reach, mass, low, high = student.isf(tail, degrees) * spread, gaps.mass(), 0.0, 0.0

@@ -80,7 +80,7 @@ _LARGE = 0.03  # share of the error that is left out
 
 @dataclass(frozen=True)
 class ProperEstimate:
-    """A proper calibration error with its interval; see `estimate_of_solved`.
+    """A proper calibration error with its interval; see `estimates_of_solved`.
 
     ``target`` names what the interval covers. ``interval`` is None for the method "direct", whose
     interval needs repetitions. ``norm`` and ``evidence`` are those of averaged maps, and None for
@@ -115,33 +115,13 @@ def estimate_proper_error(
     smoother, chosen = resolve_estimate(smoother, method, score)
     problem.require_order(notion, score)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
-    return estimate_of_solved(
+    return estimates_of_solved(
         solved,
-        loss=score,
+        losses=[score],
         notion=notion,
         method=cast("Method", chosen),
         confidence_level=confidence_level,
-    )
-
-
-def estimate_of_solved(
-    solved: list[SmoothedProblem] | list[AveragedProblem],
-    *,
-    loss: LossLike,
-    notion: NotionLike,
-    method: Method = "auto",
-    confidence_level: float = 0.95,
-) -> ProperEstimate:
-    """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
-
-    For averaged maps the interval is that of `squared_norms`, for smoothers that of
-    `_interval_of_terms`. Where events or wrong predictions are few its limits are those of
-    `exact_limits`, and the upper one is at least that of the other interval.
-    """
-    (estimate,) = estimates_of_solved(
-        solved, losses=[loss], notion=notion, method=method, confidence_level=confidence_level
-    )
-    return estimate
+    )[0]
 
 
 def estimates_of_solved(
@@ -152,7 +132,12 @@ def estimates_of_solved(
     method: Method = "auto",
     confidence_level: float = 0.95,
 ) -> list[ProperEstimate]:
-    """`estimate_of_solved` for each loss, with what they share computed once."""
+    """Problems from `solve_notion` -> `ProperEstimate` of each loss; they share much of the work.
+
+    For averaged maps the interval is that of `squared_norms`, for smoothers that of
+    `_interval_of_terms`. Where events or wrong predictions are few its limits are those of
+    `exact_limits`, and the upper one is at least that of the other interval.
+    """
     scores, notion = [resolve_loss(loss) for loss in losses], resolve_notion(notion)
     share = 1 / len(solved) if notion.reduce == "mean" else 1.0
     if not isinstance(solved[0], AveragedProblem):
@@ -203,15 +188,15 @@ def _with_few(estimates, scores, solved, share, level):
     """
     marks, rare, numbers = [], [], []
     for problem in solved:
-        forecast, weight = problem.forecast, problem.weight
-        rows = {"weight": weight, "square": problem.square, "cluster": problem.cluster}
+        forecast, square = problem.forecast, problem.square
+        rows = {"weight": problem.weight, "square": square, "cluster": problem.cluster}
         averaged = isinstance(problem, AveragedProblem)
         label = problem.average.label if averaged else problem.target
         mark, number = rarest_label(forecast, label, **rows)
         marks.append(mark)
         numbers.append(number)
         if forecast.shape[1] > 2 and forecast.size <= _MANY:
-            mean = problem.mean_target if averaged else weighted_mean(label, weight)
+            mean = problem.mean_target if averaged else weighted_mean(label, problem.weight)
             column = np.full_like(mark.column, np.argmin(mean))
             mark = MarkedLabel.of(forecast, label, column, **rows)
         rare += [mark] if mark.fewest < FEW_LABELS else []

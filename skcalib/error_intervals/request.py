@@ -181,16 +181,6 @@ class IntervalRequest:
         return only_problem(**self.samples, notion=notion, soft=soft)
 
 
-def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Resolve functools.partial -> (function, keywords)."""
-    while isinstance(metric, partial):
-        if metric.args:
-            raise ValueError("A functools.partial as metric may only have keyword arguments.")
-        keywords = {**metric.keywords, **keywords}
-        metric = metric.func
-    return metric, keywords
-
-
 def all_options(metric: Any, samples: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """All arguments of a function of the library, with its own defaults."""
     try:

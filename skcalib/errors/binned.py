@@ -332,19 +332,19 @@ def reliability_bins(
     >>> print(f"forecast {data.y_proba[worst, 1].mean():.2f}, observed {data.y[worst].mean():.2f}")
     forecast 0.20, observed 0.29
     """
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    tallies = _list_bins(samples, n_bins, strategy)
-    records = [record_of_bins(sums, samples.scale) for sums in tallies]
-    return _with_rows(records, samples) if rows else records
-
-
-def _with_rows(records, samples):
-    """Records of bins with the bin of each sample; those without weight have one, and no share."""
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
+    records = [
+        record_of_bins(sums, samples.scale) for sums in _list_bins(samples, n_bins, strategy)
+    ]
+    if not rows:
+        return records
     if isinstance(samples, SketchedSamples):
         raise ValueError(
             "rows=True needs the samples, which a sketch does not have: pass labels and forecasts."
         )
+    # Samples without weight have a bin, and no share.
     scores, events, _ = replace(samples, weight=None).columns()
     weight = np.ones(len(samples.raw)) if samples.weight is None else samples.weight
     with_rows = []
@@ -354,8 +354,8 @@ def _with_rows(records, samples):
         gaps[record.index] = record.gap
         share = weight * np.abs(gaps[cell])
         share /= max(share.sum(), np.finfo(np.float64).tiny)
-        rows = BinRows(cell, score, event.astype(np.float64), gaps[cell], share)
-        with_rows.append(replace(record, rows=rows))
+        of_samples = BinRows(cell, score, event.astype(np.float64), gaps[cell], share)
+        with_rows.append(replace(record, rows=of_samples))
     return with_rows
 
 

@@ -212,11 +212,10 @@ def corp_decomposition(
         y_true, y_proba, notion, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     tasks = ((score, event, problem) for event, problem in events)
-    decompositions = run_each(_decompose_event, tasks, n_jobs=n_jobs)
-    terms, curves = zip(*decompositions, strict=True)
+    terms, curves = zip(*run_each(_decompose_event, tasks, n_jobs=n_jobs), strict=True)
     terms = np.array(terms).T
     totals = terms.mean(axis=1) if notion.reduce == "mean" else terms.sum(axis=1)
-    numbers: list[Any] = [*totals.tolist(), *terms, tuple(curves)]
+    numbers: list[Any] = [*totals.tolist(), *terms, curves]
     return CorpDecomposition(*numbers)
 
 

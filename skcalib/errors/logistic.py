@@ -148,7 +148,19 @@ def calibration_intercept_slope(
         pos_label=pos_label,
     )
     problem, log_odds = uncertain_logits(problem)
-    _need_a_maximum(log_odds, problem.target[:, 1])
+    events, others = (log_odds[problem.target[:, column] == 1] for column in (1, 0))
+    why = ""  # the likelihood has no unique finite maximum
+    if len(events) == 0 or len(others) == 0:
+        why = "all labels of forecasts other than 0 and 1 are of one class"
+    elif np.ptp(log_odds) == 0:
+        why = "all forecasts are equal, so they have no slope"
+    elif events.min() >= others.max() or events.max() <= others.min():
+        why = "the forecasts separate the two classes, so the slope is infinite"
+    if why:
+        raise ValueError(
+            f"The calibration intercept and slope have no finite estimate: {why}. More samples are "
+            "needed."
+        )
     ones, scale = np.ones(len(log_odds)), float(np.sqrt(weighted_mean(log_odds**2, problem.weight)))
     (in_the_large,) = coefficient_intervals(ones[:, None], log_odds, problem, confidence_level)
     features = np.column_stack([ones, log_odds / scale])  # of comparable size
@@ -180,23 +192,6 @@ def uncertain_logits(problem: Problem) -> tuple[Problem, np.ndarray]:
     uncertain = np.flatnonzero((forecast > 0).all(axis=1))
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
     return problem.take(uncertain), log_odds
-
-
-def _need_a_maximum(x, y):
-    """Raise if the likelihood has no unique finite maximum."""
-    ones, zeros = x[y == 1], x[y == 0]
-    if len(ones) == 0 or len(zeros) == 0:
-        why = "all labels of forecasts other than 0 and 1 are of one class"
-    elif np.ptp(x) == 0:
-        why = "all forecasts are equal, so they have no slope"
-    elif ones.min() >= zeros.max() or ones.max() <= zeros.min():
-        why = "the forecasts separate the two classes, so the slope is infinite"
-    else:
-        return
-    raise ValueError(
-        f"The calibration intercept and slope have no finite estimate: {why}. More samples are "
-        "needed."
-    )
 
 
 def coefficient_intervals(
@@ -329,11 +324,10 @@ def index_of_solved(
     quantile: float | None = None,
 ) -> float:
     """The index of problems from `solve_notion`."""
-    indices = []
-    for problem in solved:
-        distance = TotalVariation().divergence(problem.conditional, problem.forecast)
-        if quantile is None:
-            indices.append(weighted_mean(distance, problem.weight))
-        else:
-            indices.append(weighted_quantile(distance, problem.weight, quantile))
-    return reduced(indices, notion)
+    distances = [
+        (TotalVariation().divergence(problem.conditional, problem.forecast), problem.weight)
+        for problem in solved
+    ]
+    if quantile is None:
+        return reduced([weighted_mean(x, weight) for x, weight in distances], notion)
+    return reduced([weighted_quantile(x, weight, quantile) for x, weight in distances], notion)

@@ -28,7 +28,7 @@ from skcalib.errors.binned import resolve_norm
 from skcalib.scores import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.data.problem import LabelsLike, ScoredRows
+    from skcalib.data.problem import LabelsLike
 
 #: How the errors of classes are combined.
 KS_REDUCTIONS = ("mean", "sum", "predicted")
@@ -182,8 +182,9 @@ def cumulative_curve(
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
     return [_curve(rows) for rows in samples.scored()]
 
 
@@ -290,9 +291,10 @@ def smooth_calibration_error(
             f"bandwidth must be None or a number from {_LEAST_BANDWIDTH:g} to 1, got "
             f"{shown(bandwidth)}."
         )
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    errors = [_SmoothResiduals(rows).error(bandwidth) for rows in samples.scored()]
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
+    errors = [_smooth_error(rows, bandwidth) for rows in samples.scored()]
     return float(sum(errors) / (len(errors) if samples.notion.reduce == "mean" else 1))
 
 
@@ -304,37 +306,22 @@ _STEPS_OF_INTEGRAL, _FEWEST = 64, 4096  # of the integral per bandwidth, and at 
 _TERMS = 2.8  # times 1 / bandwidth: later terms of the series are below 1e-16
 
 
-class _SmoothResiduals:
-    """Mean residuals on the nodes of a grid, as the coefficients of a cosine series."""
+def _smooth_error(rows, bandwidth):
+    """The error at a bandwidth, or by default the one that is equal to its bandwidth."""
+    score = np.minimum(rows.score, 1.0)
+    weight = np.ones(len(score)) if rows.weight is None else rows.weight
+    residual = weight * (rows.event - score) / weight.sum()
+    (nodes,) = _on_nodes(score * _NODES, [residual], _NODES)
+    nodes[1:-1] /= 2  # the transform counts inner nodes twice
+    coefficients = dct(nodes, type=1)
 
-    def __init__(self, rows: ScoredRows) -> None:
-        score = np.minimum(rows.score, 1.0)
-        weight = np.ones(len(score)) if rows.weight is None else rows.weight
-        residual = weight * (rows.event - score) / weight.sum()
-        (nodes,) = _on_nodes(score * _NODES, [residual], _NODES)
-        nodes[1:-1] /= 2  # the transform counts inner nodes twice
-        self.coefficients = dct(nodes, type=1)
-
-    def error(self, bandwidth: float | None) -> float:
-        """The error at a bandwidth, or by default the one that is equal to its bandwidth."""
-        if bandwidth is not None:
-            return self.size(float(bandwidth))
-        least = 2.0 / _NODES
-        finest = self.size(least)
-        if finest <= least:
-            return finest
-        return brentq(lambda h: self.size(h) - h, least, 1.0, xtol=1e-8, rtol=1e-9)
-
-    def size(self, bandwidth: float) -> float:
-        """Integral of the absolute value of the smoothed residuals."""
-        n_steps = min(
-            max(1 << int(np.ceil(np.log2(_STEPS_OF_INTEGRAL / bandwidth))), _FEWEST), _NODES
-        )
-        n_terms = min(int(_TERMS / bandwidth) + 2, n_steps)
-        term = np.arange(n_terms)
+    def error(h):
+        """Integral of the absolute value of the residuals, smoothed with the bandwidth h."""
+        n_steps = min(max(1 << int(np.ceil(np.log2(_STEPS_OF_INTEGRAL / h))), _FEWEST), _NODES)
+        n_terms = min(int(_TERMS / h) + 2, n_steps)
         series = np.zeros(n_steps + 1)
-        decay = np.exp(-0.5 * (np.pi * bandwidth * term) ** 2)
-        series[:n_terms] = self.coefficients[:n_terms] * decay
+        decay = np.exp(-0.5 * (np.pi * h * np.arange(n_terms)) ** 2)
+        series[:n_terms] = coefficients[:n_terms] * decay
         values = dct(series, type=1)
         left, right = values[:-1], values[1:]
         both = np.abs(left) + np.abs(right)
@@ -343,6 +330,14 @@ class _SmoothResiduals:
         area = both / 2
         area[crossing] = (left**2 + right**2)[crossing] / (2 * both[crossing])
         return float(area.mean())
+
+    if bandwidth is not None:
+        return error(float(bandwidth))
+    least = 2.0 / _NODES
+    finest = error(least)
+    if finest <= least:
+        return finest
+    return brentq(lambda h: error(h) - h, least, 1.0, xtol=1e-8, rtol=1e-9)
 
 
 # --- Kernel density -------------------------------------------------------------------------------
@@ -451,8 +446,9 @@ def kde_calibration_error(
         raise ValueError(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )
-    rule = resolve_notion(notion)
-    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    samples = read_samples(
+        y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label
+    )
     means = [_mean_power(rows, bandwidth, power) for rows in samples.scored()]
     mean = sum(means) / (len(means) if samples.notion.reduce == "mean" else 1)
     return float(mean ** (1 / power))
@@ -463,25 +459,19 @@ _EQUAL_SCORES = 1e-12  # below, scores are equal
 _RANGE = 2.0**-14  # smallest bandwidth in units of the range, which limits the grid
 
 
-def _find_bandwidth(bandwidth, score, weight, square):
-    """The standard deviation of the kernel, 0 for equal scores."""
-    if isinstance(bandwidth, str):
-        size = len(score) if weight is None else effective_size(weight, square)
-        centred = score - weighted_mean(score, weight)
-        spread = np.sqrt(weighted_mean(centred**2, weight))
-        bandwidth = min(spread * (2 * size) ** -0.2, _WIDEST)
-    bandwidth = max(float(bandwidth), _RANGE * np.ptp(score))
-    return bandwidth if bandwidth >= _EQUAL_SCORES else 0.0
-
-
 _STEPS_OF_GRID = 64  # of the grid per bandwidth
 
 
 def _mean_power(rows, bandwidth, power):
     """Mean of |frequency of the event - z|^power over the density of the scores."""
     score, event, weight = np.minimum(rows.score, 1.0), rows.event, rows.weight
-    h = _find_bandwidth(bandwidth, score, weight, rows.square)
-    if h == 0:
+    if isinstance(bandwidth, str):
+        size = len(score) if weight is None else effective_size(weight, rows.square)
+        centred = score - weighted_mean(score, weight)
+        spread = np.sqrt(weighted_mean(centred**2, weight))
+        bandwidth = min(spread * (2 * size) ** -0.2, _WIDEST)
+    h = max(float(bandwidth), _RANGE * np.ptp(score))
+    if h < _EQUAL_SCORES:
         return float(np.abs(weighted_mean(event - score, weight)) ** power)
     grid, density, joint = _densities(score, event, weight, h)
     frequency = np.divide(joint, density, out=grid.copy(), where=density > 0)

@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -99,21 +99,9 @@ class ErrorTerms:
     differences: np.ndarray
 
 
-@dataclass(frozen=True)
-class MapTerms:
-    """Terms by some maps, of the Brier score and of the log loss: both share nearly all work."""
-
-    brier: ErrorTerms
-    log: ErrorTerms
-
-    @classmethod
-    def zeros(cls, n_samples: int) -> MapTerms:
-        """Terms to which those of maps are added."""
-        return cls(*(ErrorTerms(np.zeros(n_samples), np.zeros(n_samples)) for _ in range(2)))
-
-    def of(self, score: ProperScore) -> ErrorTerms:
-        """Those of one of the two scores."""
-        return self.brier if isinstance(score, Brier) else self.log
+def no_terms(n_samples: int) -> dict[type, ErrorTerms]:
+    """Zeros to which the terms of maps are added, of both scores: these share nearly all work."""
+    return {kind: ErrorTerms(np.zeros(n_samples), np.zeros(n_samples)) for kind in (Brier, LogLoss)}
 
 
 @dataclass(frozen=True)
@@ -144,10 +132,6 @@ class AveragedProblem:
         """Some rows of the target (m, K)."""
         label = self.average.label[rows]
         return label if label.ndim == 2 else one_hot_rows(label, self.forecast.shape[1])
-
-    def residual(self, rows: slice, proba: np.ndarray) -> np.ndarray:
-        """Some rows of the target minus probabilities (m, K)."""
-        return self.average.residual(rows, proba)
 
     @property
     def mean_target(self) -> np.ndarray:
@@ -250,51 +234,50 @@ class AveragedProblem:
         """Paired differences of losses (n,)."""
         return self._with_extension(score, "differences")
 
-    def map_terms(self, score: ProperScore) -> ErrorTerms:
-        """Terms by the averaged maps alone."""
-        return self._terms_of_maps.of(score)
+    def map_terms(self, score: ProperScore, kind: Literal["errors", "differences"]) -> np.ndarray:
+        """Terms (n,) of a kind by the averaged maps alone."""
+        return getattr(self._terms_of_maps[type(score)], kind)
 
     def _with_extension(self, score, kind):
         """Terms of a kind by the averaged maps and, where these are finite, by the extension."""
-        of_maps, extension = getattr(self.map_terms(score), kind), self.extension
+        of_maps, extension = self.map_terms(score, kind), self.extension
         if extension is None or extension.share == 0:
             return of_maps
-        extended, share = getattr(self._terms_of_extension.of(score), kind), extension.share
+        extended, share = getattr(self._terms_of_extension[type(score)], kind), extension.share
         finite = np.isfinite(of_maps)
         mixed = (1 - share) * np.where(finite, of_maps, 0.0) + share * extended
         return np.where(finite, mixed, of_maps)
 
     @cached_property
     def _terms_of_maps(self):
-        terms = MapTerms.zeros(len(self.weight))
+        terms = no_terms(len(self.weight))
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):
-                optimism = self._optimism(model, model.proba[rows], rows, block)
-                self._add_terms(terms, share, model.proba, rows, optimism)
+                p = model.proba[rows]
+                self._add_terms(terms, share, p, rows, self._optimism(model, p, rows, block))
         return terms
 
     @cached_property
     def _terms_of_extension(self):
         extension: Any = self.extension
-        base, terms = extension.base, MapTerms.zeros(len(self.weight))
+        base, terms = extension.base, no_terms(len(self.weight))
         for rows, block in self.average.directions.of(base.groups):
-            of_base = 0
+            optimism = np.array(extension.optimism(self, rows))
             if base.groups:
-                of_base = self._optimism(base, extension.start[rows], rows, block)
-            optimism = of_base + np.array(extension.optimism(self, rows))
-            self._add_terms(terms, 1.0, extension.proba, rows, optimism)
+                optimism += self._optimism(base, extension.start[rows], rows, block)
+            self._add_terms(terms, 1.0, extension.proba[rows], rows, optimism)
         return terms
 
-    def _add_terms(self, terms, share, proba, rows, optimism):
-        """Add the terms by corrected forecasts (n, K), with a weight, to those of some rows."""
-        p, s = proba[rows], self.forecast[rows]
-        brier_gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
-        log_gain = self.log_gain(rows, p)
-        squares = np.einsum("ik,ik->i", p - s, p - s)
-        terms.brier.errors[rows] += share * (self.half * (brier_gain - optimism[0]))
-        terms.brier.differences[rows] += share * (self.half * (2 * brier_gain - squares))
-        terms.log.errors[rows] += share * (log_gain - optimism[1])
-        terms.log.differences[rows] += share * log_gain
+    def _add_terms(self, terms, share, p, rows, optimism):
+        """Add the terms by corrected forecasts (m, K), with a weight, to those of some rows."""
+        s = self.forecast[rows]
+        change, log_gain = p - s, self.log_gain(rows, p)
+        gain = np.einsum("ik,ik->i", self.average.residual(rows, s), change)
+        squares = np.einsum("ik,ik->i", change, change)
+        terms[Brier].errors[rows] += share * (self.half * (gain - optimism[0]))
+        terms[Brier].differences[rows] += share * (self.half * (2 * gain - squares))
+        terms[LogLoss].errors[rows] += share * (log_gain - optimism[1])
+        terms[LogLoss].differences[rows] += share * log_gain
 
     def log_gain(self, rows: slice, proba: np.ndarray) -> np.ndarray:
         """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
@@ -309,10 +292,9 @@ class AveragedProblem:
     def gain(self, group: str) -> np.ndarray:
         """Gain (n,) of the log loss by the model of one group, without its optimism, or 0."""
         gain = np.zeros(len(self.weight))
-        for model in self.average.models:
-            if model.groups == (group,):
-                for rows, block, p in self._blocks_of(model):
-                    gain[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, block)[1]
+        for model in (model for model in self.average.models if model.groups == (group,)):
+            for rows, block, p in self._blocks_of(model):
+                gain[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, block)[1]
         return gain
 
     def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
@@ -330,7 +312,7 @@ class AveragedProblem:
 
         The products with the score are divided by one minus the leverage of the sample.
         """
-        unit, residual = self.average.unit[rows], self.residual(rows, p)
+        unit, residual = self.average.unit[rows], self.average.residual(rows, p)
         if self.cluster is not None:
             image = self._steps_of_clusters(model)[self.cluster[rows]]
             brier = np.einsum("ij,ij->i", block.tangent_project(p, residual), image)
@@ -364,7 +346,7 @@ class AveragedProblem:
         n_clusters, weight = int(cluster.max()) + 1, self.average.weight
         score: Any = 0.0
         for rows, block, p in self._blocks_of(model):
-            scores = weight[rows, None] * block.project(self.residual(rows, p))
+            scores = weight[rows, None] * block.project(self.average.residual(rows, p))
             score = score + cluster_sums(scores, cluster[rows], n_clusters)
         step, information = score @ model.covariance, np.zeros(n_clusters)
         for rows, block, p in self._blocks_of(model):
@@ -418,7 +400,8 @@ def squared_norms(
 ) -> list[ErrorNorm]:
     """`ErrorNorm` of each score, reduced over the problems of a notion; infinite if its loss is.
 
-    The second test is the same for all.
+    The second test is the same for all. There are two passes: the sums of all projections, and
+    their noise.
     """
     share = 1 / len(problems) if reduce == "mean" else 1.0
     finite = [
@@ -426,18 +409,10 @@ def squared_norms(
         for score in scores
         if all(np.isfinite(problem.errors(score)).all() for problem in problems)
     ]
-    norms = dict(zip(finite, mean_residual_norms(problems, finite, share), strict=True))
     infinite = ErrorNorm(np.inf, LEAST_NOISE, 0.0, 0.0)
-    return [norms.get(score, infinite) for score in scores]
-
-
-def mean_residual_norms(
-    problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], share: float
-) -> list[ErrorNorm]:
-    """Norms of some scores, from two passes: the sums of all projections, and their noise."""
-    if not scores:
-        return []
-    of_scores = [BrierProjection if isinstance(score, Brier) else LogProjection for score in scores]
+    if not finite:
+        return [infinite] * len(scores)
+    of_scores = [BrierProjection if isinstance(score, Brier) else LogProjection for score in finite]
     kinds: list[Any] = [ScoreProjection, *of_scores]
     by_problem = [[kind(problem) for kind in kinds] for problem in problems]
     for problem, projections in zip(problems, by_problem, strict=True):
@@ -457,7 +432,9 @@ def mean_residual_norms(
     if problems[0].cluster is not None:  # the evidence is that of independent samples
         odds = 0.0
     calibrated = noise_at_zero.norm
-    return [replace(noise.norm, calibrated=calibrated, odds=odds) for noise in noises]
+    norms = [replace(noise.norm, calibrated=calibrated, odds=odds) for noise in noises]
+    known = dict(zip(finite, norms, strict=True))
+    return [known.get(score, infinite) for score in scores]
 
 
 class ScoreProjection:
@@ -482,7 +459,7 @@ class ScoreProjection:
         """Add the information and the mean score of some rows."""
         p, predicted = self.at(rows, block)
         share = self.problem.share[rows]
-        residual = self.problem.residual(rows, predicted)
+        residual = self.problem.average.residual(rows, predicted)
         self._score = self._score + block.total(share[:, None] * residual)
         self._information = self._information + block.information(p, share)
 
@@ -495,7 +472,7 @@ class ScoreProjection:
         self, rows: slice, block: BasisBlock, p: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores (m, J) of the residuals from p, and the traces (m,) of their variances there."""
-        residual = self.problem.residual(rows, p)
+        residual = self.problem.average.residual(rows, p)
         if p.shape[1] == 2:  # multiples of the directions of the second class
             top: Any = block.top
             columns = top.T @ self.root
@@ -561,7 +538,7 @@ class BrierProjection:
         problem, share, p = self.problem, self.problem.share[rows], np.exp(block.log)
         s = problem.forecast[rows]
         changes = [fitted - s for fitted in self._corrected(rows, block)]
-        residual = problem.residual(rows, s)
+        residual = problem.average.residual(rows, s)
         weighted = share[:, None] * p
         sums = block.total(np.stack([weighted * centred(p, d) for d in [*changes, residual]]))
         cross = sums[:-1].T
@@ -586,32 +563,26 @@ class BrierProjection:
         problem, half = self.problem, self.problem.half
         p, fitted = np.exp(block.log), self._corrected(rows, block)
         changes = [forecast - problem.forecast[rows] for forecast in fitted]
-        residual = problem.residual(rows, fitted[0])
+        residual = problem.average.residual(rows, fitted[0])
         if p.shape[1] == 2:  # the columns of the first class have the opposite sign
             tangents = (p[:, 0] * p[:, 1] * block.top).T
             columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
             squares = 2 * np.einsum("ij,ij->i", columns, columns)
             noise = 2 * residual[:, 1:] * columns
         else:
-            squares = self._squares(block, p, changes)
+            start, inner = len(self.root) - len(changes), self.root @ self.root.T
+            squares = block.tangent_squares(p, inner[:start, :start])
+            products = _products(changes, changes)
+            squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
+            for d, row in zip(changes, inner[start:, :start], strict=True):
+                crossed = block.logits(row) - block.log
+                squares += 2 * np.einsum("ik,ik->i", p * centred(p, d), crossed)
             along = _products(changes, [residual])[:, :, 0]
-            tangents, of_changes = np.split(self.root, [-along.shape[1]])
+            tangents, of_changes = np.split(self.root, [start])
             noise = block.tangent_project(p, residual, tangents) + along @ of_changes
         leverage = half * problem.sample_share[rows] * squares / (p.shape[1] - 1)
         change = np.einsum("ik,ik->i", changes[0], changes[0])
         return half * noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], half * change
-
-    def _squares(self, block, p, changes):
-        """Sum over classes of the squared norms of tangents and changes in all directions (m,)."""
-        inner = self.root @ self.root.T
-        start = len(inner) - len(changes)
-        products = _products(changes, changes)
-        squares = block.tangent_squares(p, inner[:start, :start])
-        squares += np.einsum("ijl,jl->i", products, inner[start:, start:])
-        for d, row in zip(changes, inner[start:, :start], strict=True):
-            along = block.logits(row) - block.log
-            squares += 2 * np.einsum("ik,ik->i", p * centred(p, d), along)
-        return squares
 
     @staticmethod
     def norm(traces: _Traces, change: float, variance: float) -> ErrorNorm:
@@ -642,11 +613,10 @@ class _Noise:
 
     def add(self, blocks: Sequence[tuple[slice, BasisBlock]]) -> None:
         """Add the samples of one block of each problem."""
-        rows, noises, values = blocks[0][0], [], []
-        for projection, (_, block) in zip(self._projections, blocks, strict=True):
-            noise, value = projection.noise(rows, block)
-            noises.append(noise)
-            values.append(value)
+        rows, pairs = blocks[0][0], zip(self._projections, blocks, strict=True)
+        noises, values = zip(
+            *(projection.noise(rows, block) for projection, (_, block) in pairs), strict=True
+        )
         root = self._problem.root[rows]
         noise = np.hstack(noises)
         noise *= (np.sqrt(self._share) * root)[:, None]
@@ -789,11 +759,11 @@ def compress_rows(problem: Problem) -> Problem:
     It stays as it is with at most 200,000 rows, more than two columns, rows that stand for several
     samples already, label distributions or clusters.
     """
-    several = problem.square is not None or problem.votes is not None
+    several = any(rows is not None for rows in (problem.square, problem.votes, problem.cluster))
     if len(problem.weight) <= _MANY or problem.forecast.shape[1] != 2 or several:
         return problem
     event = problem.outcome
-    if problem.cluster is not None or event.ndim == 2:
+    if event.ndim == 2:
         return problem
     key = _cells(problem.forecast)
     key *= 2
@@ -908,13 +878,19 @@ class OneStepProblem(AveragedProblem):
         logits = self.average.basis.part(block, model.groups).logits(model.theta)
         return softmax_parts(logits)[1]
 
-    def map_terms(self, score: ProperScore) -> ErrorTerms:
+    def map_terms(self, score: ProperScore, kind: Literal["errors", "differences"]) -> np.ndarray:
         """Terms of the averaged maps with the step; differences are those of the best map."""
-        (log, gain, square), (log_step, step) = self.gains, self.steps
+        (log_gain, gain, square), (log_step, step) = self.gains, self.steps
+        if kind == "differences":
+            return self.half * (2 * gain - square) if isinstance(score, Brier) else log_gain
         if isinstance(score, Brier):
-            errors = self.half * (self.changed * (gain + step))
-            return ErrorTerms(errors, self.half * (2 * gain - square))
-        return ErrorTerms(self.changed * (log + log_step), log)
+            return self.half * (self.changed * (gain + step))
+        return self.changed * (log_gain + log_step)
+
+
+def averaged_problem(problem: Problem) -> AveragedProblem:
+    """Averaged maps of all samples, or of a part of very many."""
+    return (OneStepProblem if is_large(problem) else AveragedProblem).of(problem)
 
 
 def _drawn(problem):
@@ -993,30 +969,25 @@ class PartMoments:
         at_start = information
         if average.first > 0:
             at_start = scale * fitted.score_sums(proba, fitted.all_directions)[1]
-        return cls(information, at_start, *_second_moments(part, proba))
-
-
-def _second_moments(part, proba):
-    """``squares`` and ``crossed`` at corrected forecasts (n, K)."""
-    size, n_directions = part.average.size, len(part.average.basis.scale)
-    squares, crossed = 0.0, 0.0
-    weight = part.share * part.sample_share * size
-    n_clusters = 0 if part.cluster is None else int(part.cluster.max()) + 1
-    scores, tangents = np.zeros((n_clusters, n_directions)), np.zeros((n_clusters, n_directions))
-    for rows, block in part.average.all_directions:
-        p, residual = proba[rows], part.residual(rows, proba[rows])
-        score, tangent = block.project(residual), block.tangent_project(p, residual)
-        if part.cluster is None:
-            weighted = score * weight[rows, None]
-            squares = squares + score.T @ weighted
-            crossed = crossed + tangent.T @ weighted
-        else:
-            share, cluster = part.share[rows, None], part.cluster[rows]
-            scores += cluster_sums(share * score, cluster, n_clusters)
-            tangents += cluster_sums(share * tangent, cluster, n_clusters)
-    if part.cluster is None:
-        return squares, crossed
-    return size * scores.T @ scores, size * tangents.T @ scores
+        size, n_directions = fitted.size, len(fitted.basis.scale)
+        squares, crossed = np.zeros((2, n_directions, n_directions))
+        weight = part.share * part.sample_share * size
+        n_clusters = 0 if part.cluster is None else int(part.cluster.max()) + 1
+        scores, tangents = np.zeros((2, n_clusters, n_directions))
+        for rows, block in fitted.all_directions:
+            p, residual = proba[rows], fitted.residual(rows, proba[rows])
+            score, tangent = block.project(residual), block.tangent_project(p, residual)
+            if part.cluster is None:
+                weighted = score * weight[rows, None]
+                squares += score.T @ weighted
+                crossed += tangent.T @ weighted
+            else:
+                share, cluster = part.share[rows, None], part.cluster[rows]
+                scores += cluster_sums(share * score, cluster, n_clusters)
+                tangents += cluster_sums(share * tangent, cluster, n_clusters)
+        if part.cluster is not None:
+            squares, crossed = size * scores.T @ scores, size * tangents.T @ scores
+        return cls(information, at_start, squares, crossed)
 
 
 @dataclass(frozen=True)
@@ -1048,7 +1019,7 @@ class StepSums:
             block = basis(s)
             p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
             exact -= float(average.weight[rows] @ problem.log_gain(rows, np.exp(block.log)))
-            residual, change = problem.residual(rows, s), p - s
+            residual, change = problem.average.residual(rows, s), p - s
             gains[0, rows] = problem.log_gain(rows, p)
             gains[1, rows] = np.einsum("ik,ik->i", residual, change)
             gains[2, rows] = np.einsum("ik,ik->i", change, change)

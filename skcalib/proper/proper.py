@@ -51,13 +51,7 @@ from skcalib.data.problem import (
     reduced_fields,
 )
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.proper.map_average import (
-    AveragedProblem,
-    OneStepProblem,
-    compress_rows,
-    is_large,
-    n_fitted,
-)
+from skcalib.proper.map_average import AveragedProblem, averaged_problem, compress_rows, n_fitted
 from skcalib.scores import (
     Brier,
     Divergence,
@@ -79,6 +73,177 @@ from skcalib.smoothers import (
 from skcalib.smoothers._base import smooth_other_clusters
 
 SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
+
+
+@dataclass(frozen=True)
+class SmoothedProblem:
+    """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
+
+    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
+    """
+
+    forecast: np.ndarray
+    target: np.ndarray
+    conditional: np.ndarray
+    weight: np.ndarray
+    by_entropy: bool
+    square: np.ndarray | None = None
+    cluster: np.ndarray | None = None
+
+    def refinement(self, score: ProperScore) -> np.ndarray:
+        """Refinement of each sample, by the rule of the smoother."""
+        if self.by_entropy:
+            return score.entropy(self.conditional)
+        return score.loss(self.target, self.conditional)
+
+
+def smooth_held_out(problem: Problem, smoother: Smoother) -> SmoothedProblem:
+    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster.
+
+    The samples of a row that stands for several are divided among five random parts.
+    """
+    by_entropy = smoother.refinement == "entropy"
+    if problem.square is not None:
+        problem, parts = problem.split(5, smoother.random_state)
+        conditional = np.empty_like(problem.forecast)
+        for part in parts:
+            others = problem.take(np.setdiff1d(np.arange(len(problem.weight)), part))
+            recalibrate = averaged_map(
+                others.forecast, others.outcome, others.weight, others.square
+            )
+            conditional[part] = recalibrate(problem.forecast[part])
+    elif problem.cluster is not None:
+        conditional = smooth_other_clusters(
+            smoother, problem.forecast, problem.target, problem.weight, problem.cluster
+        )
+    else:
+        fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
+    return SmoothedProblem(
+        problem.forecast,
+        problem.target,
+        conditional,
+        problem.weight,
+        by_entropy,
+        problem.square,
+        problem.cluster,
+    )
+
+
+def solve_notion(
+    problem: Problem,
+    *,
+    notion: Notion,
+    smoother: Smoother | None,
+    n_jobs: int | None = None,
+    merge: bool = False,
+) -> list[SmoothedProblem] | list[AveragedProblem]:
+    """Estimate C for every problem of a notion; without a smoother by averaged maps.
+
+    With `merge` the rows of the only problem may stand for several samples, see `compress_rows`;
+    rows of several problems belong to the same samples.
+    """
+    problems = problems_of(problem, notion)
+    if smoother is None:
+        first = list(islice(problems, 2))
+        _warn_if_slow(*first[0].forecast.shape)
+        if merge and len(first) == 1:
+            first = [compress_rows(first[0])]
+        return run_each(
+            averaged_problem, ((part,) for part in chain(first, problems)), n_jobs=n_jobs
+        )
+    if problem.square is not None and type(smoother) is not LogitSmoother:
+        raise ValueError(
+            "A smoother leaves out the label of each sample, so it needs the samples, not a "
+            "sketch: leave out smoother=."
+        )
+    return run_each(smooth_held_out, ((part, smoother) for part in problems), n_jobs=n_jobs)
+
+
+def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
+    """The problems of a notion; that of all classes is the problem itself."""
+    if type(notion) is Canonical:
+        yield problem
+        return
+    for forecast, target in notion.problems(problem.forecast, problem.target):
+        yield replace(problem, forecast=forecast, labels_or_target=target)
+
+
+def _warn_if_slow(n_samples, n_classes):
+    """Warn before the averaged maps of several classes take about ten seconds or more.
+
+    Slopes and shifts of single classes have products of all pairs of classes.
+    """
+    time = (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes
+    if n_samples >= PER_CLASS * n_classes:
+        time *= 1 + (n_classes / 140) ** 2
+    if n_classes > 2 and time > SLOW:
+        warnings.warn(
+            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
+            "ten seconds or more: pass a random part of the samples, or notion='top_label'.",
+            UserWarning,
+            stacklevel=outside_level(),
+        )
+
+
+def resolve_estimate(
+    smoother: SmootherLike, method: Method, score: ProperScore
+) -> tuple[Smoother | None, str]:
+    """The smoother and the method of a score; (None, "auto") stands for averaged maps."""
+    automatic = isinstance(method, str) and method == "auto"
+    if smoother is None and automatic and type(score) in (Brier, LogLoss):
+        return None, "auto"
+    return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
+
+
+def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
+    """Whether only code of the library gets the forecasts, which certainly does not change them."""
+    known = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
+    automatic = isinstance(method, str) and method == "auto"
+    return known and type(notion) is Canonical and smoother is None and automatic
+
+
+def proper_terms(
+    problem: Problem,
+    *,
+    loss: LossLike,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    method: Method,
+    n_jobs: int | None = None,
+) -> ProperTerms:
+    """Arguments of a public function -> `ProperTerms`, whose rows may stand for several samples."""
+    score, notion = resolve_loss(loss), resolve_notion(notion)
+    smoother, method = resolve_estimate(smoother, method, score)
+    problem.require_order(notion, score)
+    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
+    return reduce_terms(solved, score=score, notion=notion, method=method)
+
+
+def mean_distance(
+    problem: Problem,
+    *,
+    loss: Divergence,
+    notion: NotionLike,
+    smoother: SmootherLike,
+    method: Method,
+    n_jobs: int | None = None,
+) -> float:
+    """Mean distance of the calibrated scores from the forecasts, where there is no loss."""
+    if not isinstance(method, str) or method != "direct":
+        raise ValueError(
+            f"{loss!r} is a distance without a loss, which only method='direct' can use, got "
+            f"method={method!r}."
+        )
+    rule = resolve_notion(notion)
+    smoothed = solve_notion(
+        problem, notion=rule, smoother=resolve_smoother(smoother), n_jobs=n_jobs
+    )
+    means = [
+        weighted_mean(loss.divergence(part.conditional, part.forecast), part.weight)
+        for part in smoothed
+    ]
+    return float(sum(means)) / (len(means) if rule.reduce == "mean" else 1)
 
 
 class ProperTerms:
@@ -123,183 +288,6 @@ class ProperTerms:
         if values[0] is None or len(values) == 1:
             return values[0]
         return self._share * sum(values)
-
-
-@dataclass(frozen=True)
-class SmoothedProblem:
-    """One problem of a notion with its calibrated scores Ĉ, which depend on no score.
-
-    ``by_entropy`` is true if the smoother estimates the refinement by the entropy of Ĉ.
-    """
-
-    forecast: np.ndarray
-    target: np.ndarray
-    conditional: np.ndarray
-    weight: np.ndarray
-    by_entropy: bool
-    square: np.ndarray | None = None
-    cluster: np.ndarray | None = None
-
-    def refinement(self, score: ProperScore) -> np.ndarray:
-        """Refinement of each sample, by the rule of the smoother."""
-        if self.by_entropy:
-            return score.entropy(self.conditional)
-        return score.loss(self.target, self.conditional)
-
-
-def smooth_held_out(
-    forecast: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray,
-    smoother: Smoother,
-    cluster: np.ndarray | None = None,
-) -> SmoothedProblem:
-    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster."""
-    if cluster is None:
-        fitted = clone(smoother).fit(forecast, target, weight)
-        conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
-    else:
-        conditional = smooth_other_clusters(smoother, forecast, target, weight, cluster)
-        by_entropy = smoother.refinement == "entropy"
-    return SmoothedProblem(forecast, target, conditional, weight, by_entropy, cluster=cluster)
-
-
-def solve_notion(
-    problem: Problem,
-    *,
-    notion: Notion,
-    smoother: Smoother | None,
-    n_jobs: int | None = None,
-    merge: bool = False,
-) -> list[SmoothedProblem] | list[AveragedProblem]:
-    """Estimate C for every problem of a notion; without a smoother by averaged maps.
-
-    With `merge` the rows of the only problem may stand for several samples, see `compress_rows`;
-    rows of several problems belong to the same samples.
-    """
-    problems = problems_of(problem, notion)
-    if smoother is None:
-        first = list(islice(problems, 2))
-        _warn_if_slow(first[0].forecast.shape)
-        if merge and len(first) == 1:
-            first = [compress_rows(first[0])]
-        tasks = ((part,) for part in chain(first, problems))
-        return run_each(_average_maps, tasks, n_jobs=n_jobs)
-    if problem.square is not None:
-        if type(smoother) is not LogitSmoother:
-            raise ValueError(
-                "A smoother leaves out the label of each sample, so it needs the samples, not a "
-                "sketch: leave out smoother=."
-            )
-        tasks = ((part, smoother.random_state) for part in problems)
-        return run_each(_smooth_divided, tasks, n_jobs=n_jobs)
-    tasks = ((part.forecast, part.target, part.weight, smoother, part.cluster) for part in problems)
-    return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
-
-
-def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
-    """The problems of a notion; that of all classes is the problem itself."""
-    if type(notion) is Canonical:
-        yield problem
-        return
-    for forecast, target in notion.problems(problem.forecast, problem.target):
-        yield replace(problem, forecast=forecast, labels_or_target=target)
-
-
-def _average_maps(problem):
-    """Averaged maps of all samples, or of a part of very many."""
-    return (OneStepProblem if is_large(problem) else AveragedProblem).of(problem)
-
-
-def _warn_if_slow(shape):
-    """Warn before the averaged maps of several classes take about ten seconds or more.
-
-    Slopes and shifts of single classes have products of all pairs of classes.
-    """
-    n_samples, n_classes = shape
-    time = (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes
-    if n_samples >= PER_CLASS * n_classes:
-        time *= 1 + (n_classes / 140) ** 2
-    if n_classes > 2 and time > SLOW:
-        warnings.warn(
-            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
-            "ten seconds or more: pass a random part of the samples, or notion='top_label'.",
-            UserWarning,
-            stacklevel=outside_level(),
-        )
-
-
-def _smooth_divided(problem, seed):
-    """As `smooth_held_out` with maps; the samples of a row are divided among five random parts."""
-    rows, parts = problem.split(5, seed)
-    conditional = np.empty_like(rows.forecast)
-    for part in parts:
-        others = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
-        recalibrate = averaged_map(others.forecast, others.outcome, others.weight, others.square)
-        conditional[part] = recalibrate(rows.forecast[part])
-    return SmoothedProblem(
-        rows.forecast, rows.target, conditional, rows.weight, by_entropy=False, square=rows.square
-    )
-
-
-def resolve_estimate(
-    smoother: SmootherLike, method: Method, score: ProperScore
-) -> tuple[Smoother | None, str]:
-    """The smoother and the method of a score; (None, "auto") stands for averaged maps."""
-    automatic = isinstance(method, str) and method == "auto"
-    if smoother is None and automatic and type(score) in (Brier, LogLoss):
-        return None, "auto"
-    return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
-
-
-def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
-    """Whether only code of the library gets the forecasts, which certainly does not change them."""
-    known = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
-    automatic = isinstance(method, str) and method == "auto"
-    return known and type(notion) is Canonical and smoother is None and automatic
-
-
-def proper_terms(
-    problem: Problem,
-    *,
-    loss: LossLike,
-    notion: NotionLike,
-    smoother: SmootherLike,
-    method: Method,
-    n_jobs: int | None = None,
-) -> ProperTerms:
-    """Arguments of a public function -> `ProperTerms`, whose rows may stand for several samples."""
-    score, notion = resolve_loss(loss), resolve_notion(notion)
-    smoother, method = resolve_estimate(smoother, method, score)
-    problem.require_order(notion, score)
-    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
-    return reduce_terms(solved, score=score, notion=notion, method=method)
-
-
-def mean_distance(
-    problem: Problem,
-    distance: Divergence,
-    *,
-    notion: NotionLike,
-    smoother: SmootherLike,
-    method: Method,
-    n_jobs: int | None = None,
-) -> float:
-    """Mean distance of the calibrated scores from the forecasts, where there is no loss."""
-    if not isinstance(method, str) or method != "direct":
-        raise ValueError(
-            f"{distance!r} is a distance without a loss, which only method='direct' can use, got "
-            f"method={method!r}."
-        )
-    rule = resolve_notion(notion)
-    smoothed = solve_notion(
-        problem, notion=rule, smoother=resolve_smoother(smoother), n_jobs=n_jobs
-    )
-    means = [
-        weighted_mean(distance.divergence(part.conditional, part.forecast), part.weight)
-        for part in smoothed
-    ]
-    return float(sum(means)) / (len(means) if rule.reduce == "mean" else 1)
 
 
 def reduce_terms(
@@ -503,16 +491,17 @@ def proper_calibration_error(
     >>> round(data.truth["log"], 3)
     0.037
     """
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
-
-    def error(problem, notion):
-        if isinstance(loss, Divergence) and not isinstance(loss, ProperScore):
-            return mean_distance(problem, loss, notion=notion, **estimation)
-        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
-
-    options = {"loss": loss, "smoother": smoother, "method": method}
-    options |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    return _over_problems(y_true, y_proba, notion, error, **options)
+    return _mean_term(
+        "calibration",
+        y_true,
+        y_proba,
+        notion=notion,
+        columns={"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label},
+        loss=loss,
+        smoother=smoother,
+        method=method,
+        n_jobs=n_jobs,
+    )
 
 
 @checks_parameters
@@ -572,21 +561,31 @@ def refinement_loss(
     >>> round(refinement_loss(data.y, data.y_proba), 2), round(data.truth["refinement_brier"], 2)
     (0.16, 0.16)
     """
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    return _mean_term(
+        "refinement",
+        y_true,
+        y_proba,
+        notion=notion,
+        columns={"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label},
+        loss=loss,
+        smoother=smoother,
+        method=method,
+        n_jobs=n_jobs,
+    )
 
-    def refinement(problem, notion):
-        return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
-    options = {"loss": loss, "smoother": smoother, "method": method}
-    options |= {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-    return _over_problems(y_true, y_proba, notion, refinement, **options)
+def _mean_term(name, y_true, y_proba, *, notion, columns, **estimation):
+    """Mean of one of the `ProperTerms`; forecasts that others may change are copied first."""
+    notion, loss = resolve_notion(notion), estimation["loss"]
+    by_distance = isinstance(loss, Divergence) and not isinstance(loss, ProperScore)
 
+    def mean(problem, notion):
+        if by_distance and name == "calibration":
+            return mean_distance(problem, notion=notion, **estimation)
+        return proper_terms(problem, notion=notion, **estimation).mean(name)
 
-def _over_problems(y_true, y_proba, notion, estimate, *, loss, smoother, method, **samples):
-    """``estimate(problem, notion)``; forecasts that others may change are copied first."""
-    notion = resolve_notion(notion)
-    copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(y_true, y_proba, notion, estimate, soft=True, copy=copy, **samples)
+    copy = not reads_only(loss, notion, estimation["smoother"], estimation["method"])
+    return over_problems(y_true, y_proba, notion, mean, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -649,23 +648,22 @@ def sharpness(
     >>> round(of_scores, 2), round(of_features, 2)
     (0.16, 0.17)
     """
-    if transform is None:
-        rule = resolve_notion(notion)
-        problem = check_problem(
-            y_true, y_proba, rule, sample_weight, labels, pos_label, soft=True, incomplete=True
-        )
-    elif isinstance(transform, str) and transform == "simplex":
+    estimation: dict[str, Any] = {"loss": loss, "smoother": smoother, "method": method}
+    if isinstance(transform, str) and transform == "simplex":
         return _representation_sharpness(
-            y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
+            y_true, y_proba, sample_weight, labels, notion=notion, **estimation
         )
-    else:
+    if transform is not None:
         raise refusal("transform", "None or 'simplex'", transform, ["simplex"])
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
-        terms = proper_terms(problem, loss=loss, notion=notion, **estimation)
+        terms = proper_terms(problem, notion=notion, n_jobs=n_jobs, **estimation)
         return terms.uncertainty - terms.mean("refinement")
 
+    rule = resolve_notion(notion)
+    problem = check_problem(
+        y_true, y_proba, rule, sample_weight, labels, pos_label, soft=True, incomplete=True
+    )
     return over_labels(problem, rule, explained)
 
 
@@ -673,7 +671,7 @@ def sharpness(
 
 
 def _representation_sharpness(
-    y_true, representation, loss, notion, smoother, method, sample_weight, labels
+    y_true, representation, sample_weight, labels, *, notion, loss, smoother, method
 ):
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(resolve_notion(notion), Canonical):
@@ -695,21 +693,17 @@ def _representation_sharpness(
     smoother = chosen.for_loss(score)
     if target.shape[1] < 2:
         return 0.0  # one class: no uncertainty to explain
-    smoothed = smooth_held_out(_into_simplex(features, weight), target, weight, smoother)
-    refinement = smoothed.refinement(score)
-    refuse_infinite(refinement)
-    uncertainty = score.entropy(weighted_mean(target, weight))
-    return float(uncertainty - weighted_mean(refinement, weight))
-
-
-def _into_simplex(features, weight):
-    """Standardise, then softmax(0, z): injective up to constant columns."""
+    # Standardise, then softmax(0, z): injective up to constant columns.
     features = _unit_reach(features)  # first, so that differences and squares do not overflow
     varies = np.ptp(features, axis=0) > 0
     centred = _unit_reach(np.where(varies, features - weighted_mean(features, weight), 0.0))
     spread = np.sqrt(weighted_mean(centred**2, weight))
     z = centred / np.where(spread > 0, spread, 1.0)
-    return softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
+    forecast = softmax(np.column_stack([np.zeros(len(z)), z]), axis=1)
+    smoothed = smooth_held_out(Problem(forecast, target, weight, classes), smoother)
+    refinement = smoothed.refinement(score)
+    refuse_infinite(refinement)
+    return float(score.entropy(weighted_mean(target, weight)) - weighted_mean(refinement, weight))
 
 
 def _unit_reach(columns):
@@ -802,20 +796,25 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    columns: dict[str, Any] = {
-        "sample_weight": sample_weight,
-        "labels": labels,
-        "pos_label": pos_label,
-    }
-    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
-    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
-    estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    problem, notion = only_problem(
+        y_true,
+        y_proba,
+        notion,
+        soft=True,
+        copy=not reads_only(loss, notion, smoother, method),
+        incomplete=True,
+        sample_weight=sample_weight,
+        labels=labels,
+        pos_label=pos_label,
+    )
+
+    def terms(problem, notion):
+        estimation = {"loss": loss, "smoother": smoother, "method": method, "n_jobs": n_jobs}
+        return decompose(proper_terms(problem, notion=notion, **estimation))
+
     if not problem.is_incomplete:
-        return decompose(proper_terms(problem, loss=loss, notion=notion, **estimation))
-    parts = [
-        decompose(proper_terms(label, loss=loss, notion=Canonical(), **estimation))
-        for label in problem.of_labels()
-    ]
+        return terms(problem, notion)
+    parts = [terms(label, Canonical()) for label in problem.of_labels()]
     return reduced_fields(ScoreDecomposition, parts, notion)
 
 

@@ -39,6 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,7 +146,11 @@ class Extension:
         if n_classes > 2:
             kinds.append(NestedCells(problem, pairs=True))
         kinds = [cells for cells in kinds if cells.levels] or kinds[:1]
-        base, start = average.best, _proba_of(problem, average.best)
+        base, start = average.best, average.best.proba
+        if len(start) != len(problem.forecast):  # not kept
+            start = np.empty_like(problem.forecast)
+            for rows, block in average.directions:
+                start[rows] = problem.corrected(base, rows, block)
         leverage, tangents = _fit_of_base(problem, base, start, kinds)
         fits = [[(sums, base.covariance)] for sums in tangents]
         extension = cls(
@@ -204,8 +210,11 @@ class Extension:
         n_parameters = (n_classes - 1) * len(np.unique(code))
         prior = np.log(_PRIOR_ODDS) if n_classes > 2 else 0.0  # two kinds of cells were tried
         odds = gain - PRIOR.cost(gain, n_parameters, average.size) - prior
-        by_test = (1 - float(average.shares[0])) * _posterior(self.test.pvalue)
-        share = max(float(expit(odds)), by_test)
+        # The largest probability of an effect with a p-value (Sellke et al., 2001).
+        p, posterior = self.test.pvalue, 1.0
+        if 0 < p < 1 / np.e:
+            posterior = 1 / (1 - _PRIOR_ODDS * np.e * p * np.log(p))
+        share = max(float(expit(odds)), (1 - float(average.shares[0])) * posterior)
         if share <= min(self.share, 0.5):
             return self
         q, of_cell = proba, shifts[code]
@@ -220,7 +229,7 @@ class Extension:
         For the Brier score without its factor, and for the log loss, as those of the models.
         """
         p, unit = self.proba[rows], problem.average.unit[rows]
-        residual = problem.residual(rows, p)
+        residual = problem.average.residual(rows, p)
         brier = log = np.zeros(len(p))
         if len(self.shifts):
             of_cell = self.shifts[self.test.cells.at(self.test.needed)[rows]]
@@ -252,7 +261,7 @@ class Extension:
         if n_classes == 2 or problem.cluster is not None or size == 0:
             return 0.0
         p, share = self.test.proba, problem.share
-        residual = problem.residual(slice(None), p)
+        residual = problem.average.residual(slice(None), p)
         code = self.test.cells.at(self.test.needed) if self.test.needed else None
         square = problem.root**2 * problem.average.dispersion
         pulled = np.zeros(n_rows)  # variance that the means of the cells take from products
@@ -397,7 +406,7 @@ def residual_sums(
     binary = proba.shape[1] == 2
     sums = [ResidualSums() for _ in kinds]
     for rows in row_blocks(proba, proba.shape[1] ** 2) if kinds[0].levels else ():
-        p, e = proba[rows], problem.residual(rows, proba[rows])
+        p, e = proba[rows], problem.average.residual(rows, proba[rows])
         share, square = problem.share[rows], problem.root[rows] ** 2
         if binary:
             e, information = e[:, 1:], (p[:, 0] * p[:, 1])[:, None]
@@ -442,7 +451,7 @@ class ResidualTest:
         self._sums, self._fits, self._trials = sums, fits, trials
         self._size, self._clusters = problem.average.size, None
         if problem.cluster is not None and cells.levels:
-            residual = problem.share[:, None] * problem.residual(slice(None), proba)
+            residual = problem.share[:, None] * problem.average.residual(slice(None), proba)
             self._clusters = residual[:, -sums.residual.shape[1] :], problem.cluster
         self.levels = [(level, self._norm(level)) for level in self.affordable(log=True)]
 
@@ -494,14 +503,17 @@ class ResidualTest:
     @cached_property
     def _increments(self):
         """P-values of what each level shows beyond the one before."""
-        pvalues, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
-        for _, norm in self.levels:
-            added = norm.estimate - before.estimate
-            noise2 = max(norm.noise2 - before.noise2, LEAST_NOISE)
-            noise3 = norm.noise3 - before.noise3
-            pvalues.append(SquaredNorm(added, noise2, noise3, 0.0).pvalue)
-            before = norm
-        return pvalues
+        norms = [SquaredNorm(0.0, 0.0, 0.0, 0.0), *(norm for _, norm in self.levels)]
+        added = [
+            SquaredNorm(
+                estimate=norm.estimate - before.estimate,
+                noise2=max(norm.noise2 - before.noise2, LEAST_NOISE),
+                noise3=norm.noise3 - before.noise3,
+                slope=0.0,
+            )
+            for before, norm in pairwise(norms)
+        ]
+        return [norm.pvalue for norm in added]
 
     @cached_property
     def needed(self) -> int:
@@ -537,16 +549,6 @@ class ResidualTest:
 # --- Corrections of a map -------------------------------------------------------------------------
 
 
-def _proba_of(problem, model):
-    """Forecasts (n, K) of a model, also where it does not keep them."""
-    if len(model.proba) == len(problem.forecast):
-        return model.proba
-    proba = np.empty_like(problem.forecast)
-    for rows, block in problem.average.directions:
-        proba[rows] = problem.corrected(model, rows, block)
-    return proba
-
-
 def _fit_of_base(problem, model, proba, kinds):
     """Leverage (n,) of each sample in a fit, and sums (M, c, d) of its tangents over the cells."""
     leverage, tangents = np.empty(len(proba)), [0.0] * len(kinds)
@@ -559,11 +561,6 @@ def _fit_of_base(problem, model, proba, kinds):
                 sums + cells.total(h, rows) for sums, cells in zip(tangents, kinds, strict=True)
             ]
     return problem.average.unit * leverage, tangents
-
-
-def _posterior(pvalue):
-    """Largest probability of an effect with this p-value (Sellke et al., 2001), from prior odds."""
-    return 1 / (1 - _PRIOR_ODDS * np.e * pvalue * np.log(pvalue)) if 0 < pvalue < 1 / np.e else 1.0
 
 
 def _fit_shifts(problem, proba, code):
@@ -637,17 +634,15 @@ def _best_transitions(problem, best, start):
     average = problem.average
     identity = identity_model(np.exp(average.basis.log_proba(problem.forecast)))
     labelled = LabelledRows.of(average)
-    plain, fits = 0.0, [_fit_transitions(problem, labelled, identity, identity.proba, 0.0)]
+    fits, evidence = [_fit_transitions(problem, labelled, identity, identity.proba, 0.0)], 0.0
     if best.groups:
         gain = labelled.log_likelihood(start) - labelled.log_likelihood(identity.proba)
         evidence = gain - (best.gain - best.evidence)
-        plain = max(plain, evidence)
         fits.append(_fit_transitions(problem, labelled, best, start, evidence))
-    fits = [fit for fit in fits if fit is not None]
-    if not fits:
+    fit = max(filter(None, fits), key=attrgetter("log_odds"), default=None)
+    if fit is None:
         return None
-    fit = max(fits, key=lambda fit: fit.log_odds)
-    return replace(fit, log_odds=float(fit.log_odds - plain))
+    return replace(fit, log_odds=float(fit.log_odds - max(evidence, 0.0)))
 
 
 def _fit_transitions(problem, labelled, base, proba, evidence):
@@ -769,22 +764,20 @@ def extended_norms(
 
     They are `ErrorNorm` of `AveragedProblem`, each of which has the `share` in the error.
     """
+    extended = list(norms)
     if any(problem.tested is None for problem in problems):
-        return list(norms)
-    pairs = zip(scores, norms, strict=True)
-    return [_extended_norm(problems, score, norm, share) for score, norm in pairs]
-
-
-def _extended_norm(problems, score, norm, share):
-    levels = _levels(problems, norm, score, share)
-    if not (any(levels) or any(problem.tested.found for problem in problems)):
-        return norm
-    wider = _wider_norm(problems, levels, score, norm, share)
-    if any(problem.tested.test.needed for problem in problems):  # a larger error allows more cells
-        finer = _levels(problems, wider, score, share)
-        if finer != levels:
-            wider = _wider_norm(problems, finer, score, norm, share)
-    return replace(norm, wider=wider)
+        return extended
+    for k, (score, norm) in enumerate(zip(scores, norms, strict=True)):
+        levels = _levels(problems, norm, score, share)
+        if not (any(levels) or any(problem.tested.found for problem in problems)):
+            continue
+        wider = _wider_norm(problems, levels, score, norm, share)
+        if any(problem.tested.test.needed for problem in problems):
+            finer = _levels(problems, wider, score, share)  # a larger error allows more cells
+            if finer != levels:
+                wider = _wider_norm(problems, finer, score, norm, share)
+        extended[k] = replace(norm, wider=wider)
+    return extended
 
 
 def _levels(problems, norm, score, share):
@@ -904,7 +897,7 @@ class BrierDirections:
                 weighted.reshape(len(x), -1),
                 share * omega,
                 errors,
-                share * self._columns(problem.residual(rows, star)),
+                share * self._columns(problem.average.residual(rows, star)),
                 share * self._columns(star),
                 share,
                 problem.root[rows, None] ** 2,
@@ -932,7 +925,7 @@ class BrierDirections:
     def noise(self, rows: Any, block: Any) -> tuple[csr_array, np.ndarray, Any]:
         """Noise of some samples on the cells and the dense directions, and their gains."""
         problem, extension, code = self.problem, self._extension, self._code[rows]
-        residual = self._columns(problem.residual(rows, extension.proba[rows]))
+        residual = self._columns(problem.average.residual(rows, extension.proba[rows]))
         factor = self._factor[code]
         residual = np.where(factor > 0, (residual - self._centre[code]) * factor, residual)
         residual *= problem.root[rows, None] / np.sqrt(1 - extension.leverage[rows, None])
@@ -964,7 +957,7 @@ class BrierDirections:
         s = self.problem.forecast[rows]
         changes = [proba[rows] - s for proba in self._maps] + self._changes(rows)
         x = [block.tangents(np.exp(block.log)), *(self._columns(d)[:, :, None] for d in changes)]
-        e = self._columns(self.problem.residual(rows, s))
+        e = self._columns(self.problem.average.residual(rows, s))
         return np.concatenate(x, axis=2), e, np.ones_like(e)
 
     def _between(self, gram, errors, star, mass):
@@ -995,7 +988,7 @@ class LogDirections(BrierDirections):
 
     def _values(self, rows, block):
         star, g = self._extension.proba[rows], block.values()
-        e = self._columns(self.problem.residual(rows, star))
+        e = self._columns(self.problem.average.residual(rows, star))
         if self._c == 1:
             return g, e, star[:, :1] * star[:, 1:]
         x = g - np.einsum("ik,ikj->ij", star, g)[:, None]

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from skcalib.proper.map_average import AveragedProblem
 
 
+# --- Signs of an invalid input --------------------------------------------------------------------
+
+
 #: Standard errors by which another reading of the input must lower the Brier score.
 _CLEARLY = 5.0
 #: Level of the interval of the concordance that must lie below one half.
@@ -415,15 +418,15 @@ def _is_clear(gain, problem):
     return mean.estimate > _CLEARLY * mean.standard_error and mean.estimate > 0
 
 
+# --- Shift, slope and confused classes ------------------------------------------------------------
+
+
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _FEWEST = 10  # samples of a confusion
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
 _CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
 _CLEARER = 3.0  # the same, for the second clause of a headline
 _ON_BOTH_SIDES = 0.15  # share of the samples above and below the curve, if too extreme
-
-
-# --- Shift, slope and confused classes ------------------------------------------------------------
 
 
 def logistic_recalibration(

@@ -811,7 +811,8 @@ def find_reported(
     return tuple(reported)
 
 
-# --- Ranges of scores and classes ----------------------------------------------------------------
+# --- Ranges of scores and classes -----------------------------------------------------------------
+
 
 _MOST_RANGES = 10
 _FEWEST_SAMPLES = 10

@@ -941,8 +941,8 @@ def _picture(report, problem, event, title, *, small=False):
     """A reliability diagram on the scale of all diagrams of the page."""
 
     def draw():
-        size = (3.4, 3.8) if small else (4.6, 5.0)
-        figure = _figure(*size, _rows(report))
+        width, height = (3.4, 3.8) if small else (4.6, 5.0)
+        figure = _figure(width, height, _rows(report))
         display = _display(report, problem, figure.gca(), name=None, band="consistency")
         confidence = report.findings.n_classes > 2 and not small
         labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY

@@ -775,7 +775,8 @@ def as_json(value: Any) -> Any:
     return str(value)
 
 
-# --- Several models ---
+# --- Several models -------------------------------------------------------------------------------
+
 
 _LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
@@ -1310,12 +1311,12 @@ def _pvalue(estimate, errors, degrees):
 def _kernel(first, second, level, random_state, n_jobs, reverse):
     """Blocks of samples in random order; in one order of the models, so that signs flip."""
     rows = np.random.RandomState(random_state).permutation(len(first.weight))
-    problems = [first.take(rows), second.take(rows)]
     if reverse:
-        problems.reverse()
+        first, second = second, first
     try:
         compared = compare_problems(
-            *problems,
+            first.take(rows),
+            second.take(rows),
             kernel=resolve_kernel(None),
             notion=Canonical(),
             confidence_level=level,
@@ -1376,10 +1377,15 @@ class DecisionRule:
         if quantity == "regret":
             interval_at = partial(self._regret_interval, first, second)
         else:
-            forecasts = [first.forecast], [second.forecast]
-            changes = not np.array_equal(first.forecast, second.forecast)
-            costs = partial(saving_interval, self.score, [first], *forecasts, share=1.0)
-            interval_at = partial(costs, every_change=changes)
+            interval_at = partial(
+                saving_interval,
+                self.score,
+                [first],
+                before=[first.forecast],
+                after=[second.forecast],
+                share=1.0,
+                every_change=not np.array_equal(first.forecast, second.forecast),
+            )
         sign = 1.0
         if quantity == "net_benefit" and self.threshold is not None:
             sign = -1 / (1 - self.threshold)

@@ -15,7 +15,7 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import binary_events, only_problem
-from skcalib.error_intervals.proper import estimate_of_solved
+from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.errors.logistic import (
     calibration_intercept_slope,
     coefficient_intervals,
@@ -431,8 +431,8 @@ def _curve(problem, solved, confidence_level, notes):
         (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
     conditional, weight = solved.conditional, problem.weight
     distance = TotalVariation().divergence(conditional, problem.forecast)
-    error = estimate_of_solved(
-        [solved], loss=Brier(), notion=Canonical(), confidence_level=confidence_level
+    (error,) = estimates_of_solved(
+        [solved], losses=[Brier()], notion=Canonical(), confidence_level=confidence_level
     )
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS

@@ -669,7 +669,7 @@ def brownian_range_sf(x: float) -> float:
     return float(min(1.0, 8 * np.sum((-1.0) ** (k - 1) * k * ndtr(-k * x))))
 
 
-#: Statistics of cumulative differences: name, size of a curve, and its law under calibration.
+#: Statistics of cumulative differences: name, size of a curve, and its upper tail if calibrated.
 STATISTICS = {
     "ks": ("Kolmogorov-Smirnov", largest_absolute, brownian_maximum_sf),
     "kuiper": ("Kuiper", range_from_zero, brownian_range_sf),

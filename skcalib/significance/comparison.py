@@ -450,15 +450,17 @@ class WindowComparison(Record):
 
     def _columns(self):
         quantities = self._quantities()
-        rows = list(quantities.values())
-        differences = [row.difference for row in rows]
-        columns: dict[str, list] = {"quantity": list(quantities)}
-        columns |= {name: [getattr(row, name) for row in rows] for name in ("first", "second")}
-        columns["difference"] = [difference.estimate for difference in differences]
-        for name in ("low", "high", "standard_error"):
-            columns[name] = [getattr(difference, name) for difference in differences]
-        columns["pvalue"] = [row.pvalue for row in rows]
-        return columns
+        rows = quantities.values()
+        return {
+            "quantity": list(quantities),
+            "first": [row.first for row in rows],
+            "second": [row.second for row in rows],
+            "difference": [row.difference.estimate for row in rows],
+            "low": [row.difference.low for row in rows],
+            "high": [row.difference.high for row in rows],
+            "standard_error": [row.difference.standard_error for row in rows],
+            "pvalue": [row.pvalue for row in rows],
+        }
 
     def __str__(self) -> str:
         windows = " and ".join(
@@ -469,14 +471,12 @@ class WindowComparison(Record):
         lines = [f"Windows {windows}; the difference is first minus second, intervals of {level}"]
         cells = [("", "first", "second", "difference", "")]
         for name, row in self._quantities().items():
-            title = QUANTITIES[name]
-            if name == "calibration_error":
-                title += f" ({self.metric})"
+            metric = f" ({self.metric})" if name == "calibration_error" else ""
             first, second = (
                 record_text(part).partition(" ")[0] for part in (row.first, row.second)
             )
             difference, pvalue = record_text(row.difference), pvalue_text(row.pvalue)
-            cells.append((title, first, second, difference, pvalue))
+            cells.append((QUANTITIES[name] + metric, first, second, difference, pvalue))
         width = [max(len(row[j]) for row in cells) for j in range(4)]
         for row in cells:
             parts = [row[0].ljust(width[0])] + [row[j].rjust(width[j]) for j in (1, 2, 3)]

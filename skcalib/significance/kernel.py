@@ -571,11 +571,8 @@ def multipliers(
     statistic = (total - diagonal.sum()) / n_samples
 
     def draw(size):
-        statistics = (
-            (np.einsum("ib,ib->b", z, h.multiply(z)) - diagonal @ z**2) / n_samples
-            for z in _batches(n_samples, size, rng.standard_normal)
-        )
-        return np.concatenate([*statistics])
+        forms = _quadratic_forms(h, size, rng.standard_normal)
+        return np.concatenate([(form - diagonal @ z**2) / n_samples for z, form in forms])
 
     return statistic, drawn_pvalue(draw, statistic, n_draws, size=n_samples**2)[0]
 
@@ -599,21 +596,22 @@ def bootstrap(
         return np.ascontiguousarray(rng.multinomial(n_samples, even, size[1]).T, dtype=np.float64)
 
     def draw(size):
-        statistics = (
-            (np.einsum("ib,ib->b", c, h.multiply(c)) - diagonal @ c) / (n_samples * (n_samples - 1))
-            - 2 / n_samples * (mean @ c)
-            for c in _batches(n_samples, size, counts)
+        return np.concatenate(
+            [
+                (form - diagonal @ c) / (n_samples * (n_samples - 1)) - 2 / n_samples * (mean @ c)
+                for c, form in _quadratic_forms(h, size, counts)
+            ]
         )
-        return np.concatenate([*statistics])
 
     return statistic, drawn_pvalue(draw, statistic, n_draws, size=n_samples**2)[0]
 
 
-def _batches(n_samples, n_resamples, draw):
-    """Arrays (n, R) of draws, of bounded size."""
-    together = max(1, _ENTRIES // n_samples)
+def _quadratic_forms(h, n_resamples, draw):
+    """Arrays (n, R) of draws z, of bounded size, each with the forms z' h z (R,)."""
+    together = max(1, _ENTRIES // len(h))
     for start in range(0, n_resamples, together):
-        yield draw((n_samples, min(together, n_resamples - start)))
+        z = draw((len(h), min(together, n_resamples - start)))
+        yield z, np.einsum("ib,ib->b", z, h.multiply(z))
 
 
 NULL_LAWS = {"spectral": spectral, "multipliers": multipliers, "bootstrap": bootstrap}

@@ -192,7 +192,7 @@ class DirichletKernel(Smoother):
         """
         check_is_fitted(self)
         likelihoods = log_likelihoods(self._points, self.weight_, self.n_jobs)
-        return float(likelihoods([self.bandwidth_])[0])
+        return float(likelihoods(np.array([self.bandwidth_]))[0])
 
     def _refit(self, forecast, values, weight, cluster=None):
         if cluster is None or is_finite(self.bandwidth):
@@ -210,7 +210,15 @@ class DirichletKernel(Smoother):
     def _choose_bandwidth(self):
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str) and bandwidth == "scott":
-            return self._scott()
+            n_samples, n_columns = self._points.shape
+            share = self.weight_ / self.weight_.sum()
+            spread = np.sum(share @ (self._points - share @ self._points) ** 2)
+            scale = np.sum(share @ (self._points * (1 - self._points)))
+            if scale == 0:  # every forecast is 0 or 1: any bandwidth separates them
+                return 1e-5
+            with np.errstate(over="ignore"):  # forecasts close to 0 or 1: the largest bandwidth
+                wide = n_samples ** (-2 / (n_columns + 3)) * spread / scale
+            return float(np.clip(wide, 1e-5, 1))
         if isinstance(bandwidth, str) and bandwidth in CRITERIA:
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
@@ -237,18 +245,6 @@ class DirichletKernel(Smoother):
         if self._curve is None:
             return forecast
         return softmax(self._curve(log_positive(forecast)), axis=1)
-
-    def _scott(self):
-        n_samples, n_columns = self._points.shape
-        share = self.weight_ / self.weight_.sum()
-        mean = share @ self._points
-        spread = np.sum(share @ (self._points - mean) ** 2)
-        scale = np.sum(share @ (self._points * (1 - self._points)))
-        if scale == 0:  # every forecast is 0 or 1: any bandwidth separates them
-            return 1e-5
-        with np.errstate(over="ignore"):  # forecasts close to 0 or 1: the largest bandwidth
-            wide = n_samples ** (-2 / (n_columns + 3)) * spread / scale
-        return float(np.clip(wide, 1e-5, 1))
 
     def _with_samples(self, forecast, target, weight):
         """The same kernel on other samples, before its bandwidth is chosen."""

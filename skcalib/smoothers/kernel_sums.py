@@ -75,8 +75,10 @@ def leave_one_out(
 ) -> Callable[[float], np.ndarray]:
     """The function of a bandwidth that gives the averages (n, C) without each sample itself."""
     if _takes_all_pairs(forecast, len(forecast)):
-        rows, options = _normalised(forecast), {"leave_out": True, "n_jobs": n_jobs}
-        return lambda h: dirichlet_average(rows, rows, weight, values, h, **options)[0]
+        rows = _normalised(forecast)
+        return lambda bandwidth: dirichlet_average(
+            rows, rows, weight, values, bandwidth, leave_out=True, n_jobs=n_jobs
+        )[0]
     sources = BetaSources(forecast, weight, values)
     return lambda h: sources.averages(sources.sums(h)[0], sources.order)
 

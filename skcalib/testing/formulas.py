@@ -88,7 +88,7 @@ def check_score(
 
 
 class ScoreWorld:
-    """Points of the domain of a score, labels or outcomes in its format, and its laws."""
+    """Points of the domain of a score, labels or outcomes in its format, and the laws."""
 
     def __init__(self, score, n_classes, rng, n_samples=60):
         self.score, self.rng = score, rng

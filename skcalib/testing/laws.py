@@ -61,20 +61,20 @@ def need_probabilities(rows, rows_name):
     need_close(sums, np.ones(len(rows)), f"{rows_name} must sum to one", tolerance=1e-9)
 
 
-def accepted(subject, worlds, attempt):
-    """The worlds, by number of classes, that ``attempt`` does not refuse; an error without any."""
-    worlds_accepted = []
-    for world in worlds.values():
+def accepted(subject, settings, attempt):
+    """The settings, by number of classes, that ``attempt`` does not refuse, or an error."""
+    settings_accepted = []
+    for setting in settings.values():
         try:
-            attempt(world)
+            attempt(setting)
         except Exception as error:  # of another kind: the laws will raise it again and name it
             words = str(error) if isinstance(error, ValueError) else ""
             if "class" in words or "column" in words:
                 continue
-        worlds_accepted.append(world)
-    if not worlds_accepted:
-        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(worlds)}.")
-    return worlds_accepted
+        settings_accepted.append(setting)
+    if not settings_accepted:
+        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(settings)}.")
+    return settings_accepted
 
 
 def duplicate(thing):

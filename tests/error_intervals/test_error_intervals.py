@@ -25,7 +25,7 @@ from skcalib.error_intervals import methods
 from skcalib.error_intervals import request as request_module
 from skcalib.error_intervals.interval import METRICS
 from skcalib.error_intervals.request import all_options
-from skcalib.errors.kernel import random_blocks
+from skcalib.errors.kernel import ResidualKernel, random_blocks, resolve_kernel
 from skcalib.kernels import LaplacianKernel
 from skcalib.smoothers import DirichletKernel, QuantileBins
 from skcalib.stats.squared_norm import SquaredNorm, signal_slope
@@ -44,15 +44,15 @@ def some_data(n_samples=200, temperature=0.6, seed=0, n_classes=3):
     return sample.y, sample.y_proba
 
 
-def options_of(function, y, proba, weight, **options):
-    """All options of a function of labels and forecasts, for the pieces of an interval."""
-    samples = {"y_true": y, "y_proba": proba, "sample_weight": weight}
-    return all_options(function, {**samples, "labels": None, "pos_label": None}, options)
-
-
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
-    arguments_of_error = options_of(s.calibration_error, y, proba, weight, **options)
-    return methods.Gaps.of_scores({**arguments_of_error, "notion": NOTIONS[notion]()})
+    samples = {"y_true": y, "y_proba": proba, "sample_weight": weight}
+    every_option = all_options(s.calibration_error, samples, options)
+    return methods.Gaps.of_scores({**every_option, "notion": NOTIONS[notion]()})
+
+
+def residual_kernel(y, proba, weight=None, *, kernel, notion):
+    problem = check_problem(y, proba, sample_weight=weight)
+    return ResidualKernel.of_problem(problem, resolve_kernel(kernel), NOTIONS[notion]())
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -139,10 +139,7 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     y, proba = some_data(1500, temperature=1)
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
     options = {"kernel": LaplacianKernel(0.5), "notion": notion}
-    every_option = options_of(s.kernel_calibration_error, y, proba, weight, **options)
-    h = methods.residual_kernel(
-        methods.KernelProblem.of(every_option), every_option["statistic"], None
-    )
+    h = residual_kernel(y, proba, weight, **options)
     norm = (methods.squared_block_norm if in_blocks else methods.squared_embedding_norm)(
         h, np.random.RandomState(0)
     )
@@ -155,24 +152,6 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     noise3 = 8 * np.sum(eigenvalues**3) / n_blocks**2 / size**3
     assert norm.noise2 == pytest.approx(noise2, rel=0.1, abs=0)
     assert norm.noise3 == pytest.approx(noise3, rel=0.3, abs=0)
-
-
-def test_slopes_of_random_blocks_and_of_all_pairs(monkeypatch):
-    """The linear part is a mean over all samples in both; the margin for noise is not the same."""
-    monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
-    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
-    options = options_of(
-        s.kernel_calibration_error,
-        *some_data(1500, temperature=0.4),
-        None,
-        kernel="laplacian",
-        notion="canonical",
-        statistic="auto",
-    )
-    samples, rng = methods.KernelProblem.of(options), np.random.RandomState(0)
-    h = methods.residual_kernel(samples, "auto", None)
-    blocks, pairs = methods.squared_block_norm(h, rng), methods.squared_embedding_norm(h, rng)
-    assert pairs.slope < blocks.slope < 3 * pairs.slope
 
 
 @pytest.mark.slow
@@ -398,26 +377,6 @@ def test_one_sample_and_perfect_forecasts():
     options = {"metric": "upper_bound", "loss": "log"}
     interval = s.calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], **options)
     assert interval.estimate == interval.high == np.inf and not interval.valid
-
-
-@pytest.mark.parametrize("clusters", [False, True])
-@pytest.mark.parametrize("metric", METRICS)
-def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric, clusters):
-    y, proba = some_data(120)
-    weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
-    weight[:10] = 0  # all of two clusters
-    options = {**arguments(metric), "metric": metric, "labels": [0, 1, 2]}
-    whole, part = (
-        s.calibration_error_interval(
-            *(array[rows] for array in (y, proba)),
-            sample_weight=w[rows],
-            groups=np.arange(120)[rows] // 5 if clusters else None,
-            **options,
-        )
-        for w, rows in ((weight, slice(None)), (4 * weight, weight > 0))
-    )
-    for name in ("estimate", "low", "high", "standard_error"):
-        assert np.isclose(getattr(whole, name), getattr(part, name), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,13 @@ BITS = "y,{};1,0.75;0,0.25"
         (CHURN.format("p_churn"), "stay", ["churn", "stay"], [0.25, 0.75]),
         (CHURN.format("p_stay"), None, ["churn", "stay"], [0.75, 0.25]),
         (CHURN.format("p"), "Stay", ["churn", "stay"], [0.75, 0.25]),
-        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("p_1", "1", "Score", "")),
+        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("p_1", "Score", "")),
         (BITS.format("p"), "1", [0, 1], [0.75, 0.25]),
         (BITS.format("prob[0]"), None, [1, 0], [0.75, 0.25]),
         (BITS.format("p_0"), "1", [0, 1], [0.25, 0.75]),
-        (BITS.format("rf"), "0", [1, 0], [0.75, 0.25]),
-        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("rf", "p_churn")),
-        ("y,rf;yes,0.75;no,0.25", None, ["no", "yes"], [0.75, 0.25]),
+        (BITS.format("rf_p"), "0", [1, 0], [0.75, 0.25]),
+        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("rf_p", "p_churn")),
+        ("y,rf_p;yes,0.75;no,0.25", None, ["no", "yes"], [0.75, 0.25]),
         ("y,p;1.0,0.2;0.0,0.9;;1.0,1e-3", None, [0, 1], [0.2, 0.9, 1e-3]),
         ("y,p;-1,0.2;1,0.5", None, [-1, 1], [0.2, 0.5]),
         ("y,p;True,0.2;False,0.5", None, ["False", "True"], [0.2, 0.5]),
@@ -166,6 +166,10 @@ REFUSED = [
     ("y,c,d;a,0.7,0.3;b,0.2,0.8;e,.5,.5", None, "label 'a', but no column .* such as 'p_a'"),
     ("y,p_a,prob_a;a,0.7,0.3;b,0.2,0.8", None, "score_column='p_a' or score_column='prob_a'"),
     ("y,c,d;a,0.7,0.3;b,0.2,0.8", None, "score_column='c' or score_column='d'"),
+    *(
+        (BITS.format(name), None, f"a column that may be its probability, '{name}': pass score_col")
+        for name in ("1", "rf")
+    ),
 ]
 
 

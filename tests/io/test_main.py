@@ -51,31 +51,29 @@ def made(monkeypatch):
     return Recorder.made
 
 
-def test_demonstration(here, capsys, monkeypatch):
+def test_demonstration(here, printed, monkeypatch):
     monkeypatch.setattr("skcalib.cli.commands.load_digits", partial(load_digits, n_class=4))
-    assert main([]) == 0
-    out = capsys.readouterr().out
+    out = printed([]).out
     assert "random forest on held-out digits" in out
     assert f"Written: {here / 'skcalib-report.html'}" in out
     assert "<svg" in (here / "skcalib-report.html").read_text(encoding="utf-8")
 
 
-def test_report_of_files(here, capsys):
+def test_report_of_files(here, printed):
     sample = make_tempered_simplex(400, 2, random_state=0)
     np.savez("p.npz", y_true=sample.y, y_proba=sample.y_proba[:, 1], X=sample.y_proba)
     np.savez("truth.npz", y_true=sample.y, y_proba=sample.posterior)
-    assert main(["report", "p.npz", "truth.npz"]) == 0
-    assert "truth is better calibrated" in capsys.readouterr().out
+    assert "truth is better calibrated" in printed(["report", "p.npz", "truth.npz"]).out
     assert (here / "skcalib-report.html").exists()
 
 
-def test_options_reach_the_report(here, made, capsys):
+def test_options_reach_the_report(here, made, printed):
     np.savez("p.npz", y_true=[0, 1], y_proba=[0.2, 0.6], X=np.zeros((2, 1)))
     options = ["--random-state", "3", "--n-jobs", "2", "--confidence-level", "0.9"]
-    assert main(["report", "p.npz", *options]) == 0
-    assert capsys.readouterr().out.startswith("report of p, details: False\n")
-    assert main(["report", "p.npz", "--details", "--name", "toy", "--verbose"]) == 0
-    assert capsys.readouterr().out.startswith("report of toy, details: True\n")
+    assert printed(["report", "p.npz", *options]).out.startswith("report of p, details: False\n")
+    assert printed(["report", "p.npz", "--details", "--name", "toy", "--verbose"]).out.startswith(
+        "report of toy, details: True\n"
+    )
     first, second = (report.options for report in made)
     assert (first["random_state"], first["n_jobs"], first["confidence_level"]) == (3, 2, 0.9)
     assert (second["random_state"], second["n_jobs"], second["confidence_level"]) == (0, None, 0.95)
@@ -142,7 +140,7 @@ def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, opti
         np.testing.assert_array_equal(problem.target, made[0].problem.target)
 
 
-def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, monkeypatch):
+def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, printed, monkeypatch):
     """Also part by part; a part that is refused is named."""
     monkeypatch.setattr("skcalib.io.files._ROWS", 2)
     monkeypatch.setattr("skcalib.io.files.PART", 1)
@@ -150,8 +148,7 @@ def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, mon
     rows = "\n".join(f"{y},{a},{b},{c}" for y, (a, b, c) in zip("abc", rounded, strict=True))
     (here / "p.csv").write_text(f"y,a,b,c\n{rows}\n")
     for sketch in ([], ["--sketch"]):
-        assert main(["report", "p.csv", *sketch]) == 2
-        error = capsys.readouterr().err
+        error = printed(["report", "p.csv", *sketch], 2).err
         assert "must sum to 1" in error and "--normalize" in error
         assert main(["report", "p.csv", "--normalize", *sketch]) == 0
     expected = rounded / rounded.sum(axis=1, keepdims=True)
@@ -199,7 +196,7 @@ def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, mon
         ("percent.csv --sketch", "percent.csv, rows from 1: y_proba has the value 60, outside"),
     ],
 )
-def test_errors_are_one_sentence_and_status_2(here, capsys, monkeypatch, arguments, message):
+def test_errors_are_one_sentence_and_status_2(here, printed, monkeypatch, arguments, message):
     for name, content in {
         "bad.csv": "y,a,b\na,0.5,0.6\nb,0.2,0.2\n",
         "good.csv": "y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n",
@@ -219,26 +216,23 @@ def test_errors_are_one_sentence_and_status_2(here, capsys, monkeypatch, argumen
     np.savez("logits.npz", y_true=[0, 1], y_proba=[[0.0, -2.0], [-1.0, 3.0]])
     monkeypatch.setattr("skcalib.io.files._ROWS", 2)
     monkeypatch.setattr("skcalib.io.files.PART", 1)
-    assert main(["report", *arguments.split()]) == 2
-    captured = capsys.readouterr()
+    captured = printed(["report", *arguments.split()], 2)
     assert captured.out == ""
     assert captured.err.startswith("skcalib: ") and message in captured.err
     assert captured.err.count("\n") == 1
 
 
-def test_stages_are_shown_at_a_terminal_only(here, capsys, monkeypatch):
+def test_stages_are_shown_at_a_terminal_only(here, printed, monkeypatch):
     np.savez("p.npz", y_true=[0, 1, 1, 0] * 5, y_proba=[0.2, 0.6, 0.7, 0.4] * 5)
-    assert main(["report", "p.npz"]) == 0
-    piped = capsys.readouterr()
+    piped = printed(["report", "p.npz"])
     assert piped.err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert main(["report", "p.npz"]) == 0
-    shown = capsys.readouterr()
+    shown = printed(["report", "p.npz"])
     assert shown.out == piped.out
     assert shown.err.count("skcalib: p: ") >= 3 and ": page, " in shown.err
 
 
-def test_wrong_usage_and_version(here, capsys):
+def test_wrong_usage_and_version(here, capsys, printed):
     for arguments, status in ((["unknown"], 2), (["--version"], 0)):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
@@ -246,8 +240,7 @@ def test_wrong_usage_and_version(here, capsys):
     assert skcalib.__version__ in capsys.readouterr().out
     np.savez("p.npz", y_true=[0, 1], y_proba=[0.2, 0.6])
     for name in ("p.npz", "absent.csv"):
-        assert main([name]) == 2
-        assert capsys.readouterr().err == f"skcalib: which command? Try: skcalib report {name}\n"
+        assert printed([name], 2).err == f"skcalib: which command? Try: skcalib report {name}\n"
 
 
 def test_python_dash_m(here):
@@ -257,7 +250,7 @@ def test_python_dash_m(here):
     assert done.stderr == "skcalib: absent.npz is not a file.\n"
 
 
-def test_a_report_of_a_sketch(here, capsys):
+def test_a_report_of_a_sketch(here, printed):
     sample = make_tempered_simplex(1500, 2, random_state=0)
     for name, proba in (("p", sample.y_proba), ("truth", sample.posterior)):
         sketch = ForecastSketch([0, 1]).fit(sample.y, proba[:, 1])
@@ -265,14 +258,15 @@ def test_a_report_of_a_sketch(here, capsys):
     pd.DataFrame({"y": sample.y, "p_1": sample.y_proba[:, 1]}).to_csv("p.csv", index=False)
     said = []
     for command in (["p.sketch"], ["p.csv", "--sketch"]):
-        assert main(["report", *command]) == 0
-        said.append(capsys.readouterr())
+        said.append(printed(["report", *command]))
     assert said[0] == said[1]
     assert "Over-confident: predictions are too extreme." in said[0].out
     assert ".fit_sketch(sketch)" in said[0].out
     assert "scores of a cell were replaced by" in (here / "skcalib-report.html").read_text()
-    assert main(["report", "p.sketch", "truth.sketch", "--out", "page.html"]) == 0
-    assert "truth is better calibrated" in capsys.readouterr().out
+    assert (
+        "truth is better calibrated"
+        in printed(["report", "p.sketch", "truth.sketch", "--out", "page.html"]).out
+    )
     assert (here / "page.html").is_file()
 
 
@@ -340,7 +334,7 @@ except SystemExit:
         ("sketch", "b.sketch has the labels 'survived', and a.sketch has 'Died': compare models"),
     ],
 )
-def test_files_of_different_outcomes_are_not_compared(here, capsys, suffix, words):
+def test_files_of_different_outcomes_are_not_compared(here, capsys, printed, suffix, words):
     rng = np.random.default_rng(0)
     p = rng.uniform(size=300)
     died = (rng.random(300) < p).astype(int)
@@ -350,6 +344,5 @@ def test_files_of_different_outcomes_are_not_compared(here, capsys, suffix, word
             sketch = ["--save-sketch", f"{name}.sketch", "--out", f"{name}.html"]
             assert main(["report", f"{name}.csv", *sketch]) == 0
     capsys.readouterr()
-    assert main(["report", f"a.{suffix}", f"b.{suffix}"]) == 2
-    assert words in capsys.readouterr().err
+    assert words in printed(["report", f"a.{suffix}", f"b.{suffix}"], 2).err
     assert main(["report", f"a.{suffix}", f"c.{suffix}"]) == 0

@@ -76,7 +76,7 @@ def content(folder):
 
 @pytest.mark.parametrize("name", ["p.npz", "p.csv", "p.sketch"])
 @pytest.mark.parametrize("force", [[], ["--force"]])
-def test_predictions_are_never_overwritten(here, quick, capsys, name, force):
+def test_predictions_are_never_overwritten(here, quick, printed, name, force):
     (here / "other.csv").write_text("y,p\n0,0.25\n")
     (here / "link.html").symlink_to(here / name)
     os.link(here / name, here / "hard.html")
@@ -90,19 +90,17 @@ def test_predictions_are_never_overwritten(here, quick, capsys, name, force):
         ),
         *((place, overwriting) for place in ("link.html", "hard.html")),
     ]:
-        assert main(["report", name, "--out", out, *force]) == 2
-        assert said.format(out) in capsys.readouterr().err
+        assert said.format(out) in printed(["report", name, "--out", out, *force], 2).err
     assert main(["report", "p.npz", "p.csv", "--out", "p.csv", *force]) == 2
     assert not quick and content(here) == before
 
 
-def test_only_reports_are_overwritten(here, quick, capsys):
+def test_only_reports_are_overwritten(here, quick, printed):
     pages = {"notes.html": b"notes", "page.html": b"<!DOCTYPE html>\n<p>", "empty.html": b""}
     for name, content in pages.items():
         (here / name).write_bytes(content)
         for command in (["report", "p.npz"], []):
-            assert main([*command, "--out", name]) == 2
-            assert capsys.readouterr().err == (
+            assert printed([*command, "--out", name], 2).err == (
                 f"skcalib: {name} exists and is not a report of skcalib: choose another name, or "
                 "replace it with --force.\n"
             )
@@ -117,15 +115,14 @@ def test_only_reports_are_overwritten(here, quick, capsys):
     assert main(["--out", "page.html"]) == 0
 
 
-def test_a_folder_standard_output_and_options_before_the_command(here, quick, capsys):
+def test_a_folder_standard_output_and_options_before_the_command(here, quick, capsys, printed):
     (here / "pages").mkdir()
     for command in (["report", "p.npz"], []):
         assert main([*command, "--out", "pages"]) == 0
         assert content(here / "pages").keys() == {"skcalib-report.html"}
     before = content(here)
     capsys.readouterr()
-    assert main(["report", "p.npz", "--out", "-"]) == 0
-    said = capsys.readouterr().out
+    said = printed(["report", "p.npz", "--out", "-"]).out
     assert said.startswith("<!DOCTYPE html>") and said.endswith("</html>\n")
     assert content(here) == before
     assert main(["--out", "first.html", "report", "p.npz"]) == 0
@@ -133,18 +130,20 @@ def test_a_folder_standard_output_and_options_before_the_command(here, quick, ca
     assert content(here).keys() - before.keys() == {"first.html", "second.html"}
 
 
-def test_symbolic_links_are_not_followed(here, quick, capsys):
+def test_symbolic_links_are_not_followed(here, quick, printed):
     (here / "data").write_text("data")
     for name, target in (("link.html", "data"), ("dangling.html", "nothing")):
         (here / name).symlink_to(here / target)
-        assert main(["report", "p.npz", "--out", name]) == 2
-        assert f"{name} is a symbolic link: choose" in capsys.readouterr().err
+        assert (
+            f"{name} is a symbolic link: choose"
+            in printed(["report", "p.npz", "--out", name], 2).err
+        )
         assert main(["report", "p.npz", "--out", name, "--force"]) == 0
         assert not (here / name).is_symlink()
     assert (here / "data").read_text() == "data" and not (here / "nothing").exists()
 
 
-def test_the_folder_is_checked_first(here, quick, capsys, monkeypatch):
+def test_the_folder_is_checked_first(here, quick, printed, monkeypatch):
     def read(*_, **__):
         pytest.fail("read")
 
@@ -156,12 +155,11 @@ def test_the_folder_is_checked_first(here, quick, capsys, monkeypatch):
         ("a.html", "a.html/skcalib-report.html cannot be written: it is a folder."),
     ):
         for command in (["report", "p.npz"], []):
-            assert main([*command, "--out", out]) == 2
-            assert capsys.readouterr().err == f"skcalib: {message}\n"
+            assert printed([*command, "--out", out], 2).err == f"skcalib: {message}\n"
     assert not quick
 
 
-def test_sketches_that_are_saved(here, quick, capsys):
+def test_sketches_that_are_saved(here, quick, printed):
     notes = 'a log of "kind": "ForecastSketch"'  # as an archive of skcalib has it inside
     (here / "notes.sketch").write_text(notes)
     for option, message in [
@@ -169,8 +167,7 @@ def test_sketches_that_are_saved(here, quick, capsys):
         ("nowhere/new.sketch", "nowhere is not a folder"),
         ("p.csv", "--save-sketch p.csv is a file of predictions"),
     ]:
-        assert main(["report", "p.csv", "--save-sketch", option]) == 2
-        assert message in capsys.readouterr().err
+        assert message in printed(["report", "p.csv", "--save-sketch", option], 2).err
     assert not quick and (here / "notes.sketch").read_text() == notes
     assert main(["report", "p.csv", "--save-sketch", "p.sketch"]) == 0  # an earlier sketch
     assert main(["report", "p.csv", "--save-sketch", "notes.sketch", "--force"]) == 0
@@ -180,7 +177,7 @@ def test_sketches_that_are_saved(here, quick, capsys):
 @pytest.mark.parametrize(
     "place", ["skcalib.cli.commands.report_of_files", "os.fsync", "test_main_outputs.Quick.to_text"]
 )
-def test_ctrl_c(here, quick, capsys, monkeypatch, place):
+def test_ctrl_c(here, quick, printed, monkeypatch, place):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -188,21 +185,22 @@ def test_ctrl_c(here, quick, capsys, monkeypatch, place):
     (here / "page.html").write_bytes(earlier)
     before = content(here)
     monkeypatch.setattr(place, stop)
-    assert main(["report", "p.npz", "--out", "page.html"]) == 130
-    assert capsys.readouterr() == ("", "skcalib: interrupted.\n")
+    assert printed(["report", "p.npz", "--out", "page.html"], 130) == (
+        "",
+        "skcalib: interrupted.\n",
+    )
     assert (content(here) == before) != ("Quick" in place)  # where the new page is complete
 
 
 @pytest.mark.parametrize("said", [["Unable to allocate 9. TiB"], []])
-def test_too_little_memory(here, capsys, monkeypatch, said):
+def test_too_little_memory(here, printed, monkeypatch, said):
     def fail(*_, **__):
         raise MemoryError(*said)
 
     monkeypatch.setattr(CalibrationReport, "from_predictions", fail)
-    assert main(["report", "p.npz"]) == 2
-    printed = capsys.readouterr().err
-    assert printed.startswith("skcalib: ") and "memory" in printed and printed.count("\n") == 1
-    assert all(words in printed for words in said)
+    error = printed(["report", "p.npz"], 2).err
+    assert error.startswith("skcalib: ") and "memory" in error and error.count("\n") == 1
+    assert all(words in error for words in said)
 
 
 class Output(io.TextIOWrapper):
@@ -230,10 +228,9 @@ def test_standard_output_that_cannot_be_written(here, quick, capsys, monkeypatch
     assert capsys.readouterr().err == said
 
 
-def test_a_reader_that_stops_is_no_error(here, quick, capsys, monkeypatch):
+def test_a_reader_that_stops_is_no_error(here, quick, printed, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Output(error=BrokenPipeError(32, "Broken pipe")))
-    assert main(["report", "p.npz"]) == 0
-    assert capsys.readouterr().err == "" and (here / "skcalib-report.html").exists()
+    assert printed(["report", "p.npz"]).err == "" and (here / "skcalib-report.html").exists()
     for stream in ("stdout", "stderr"):  # there may be none
         monkeypatch.setattr(sys, stream, None)
     assert main(["report", "p.npz"]) == 0
@@ -253,7 +250,7 @@ def test_terminals_that_lack_characters(here, quick, monkeypatch, encoding, expe
 
 
 @pytest.mark.slow
-def test_processes(here):
+def test_processes(here, rng):
     """The same with true files, terminals and signals."""
 
     def run(*arguments, **options):
@@ -277,7 +274,6 @@ def test_processes(here):
     out, said = done.communicate()
     assert (done.returncode, said) == (0, "") and r"\xb1" in out
     os.remove("skcalib-report.html")
-    rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(10), 50_000)
     np.savez("large.npz", y_true=proba.argmax(axis=1), y_proba=proba)
     for waits in ("", "skcalib: "):  # during imports, and during the computation
@@ -293,9 +289,8 @@ def test_processes(here):
     assert "skcalib-report.html" not in os.listdir(here)
 
 
-def test_control_characters_are_escaped(tmp_path):
+def test_control_characters_are_escaped(tmp_path, rng):
     """Of reports in which every name that a user gives has such characters."""
-    rng = np.random.default_rng(0)
     p, region = rng.uniform(0.2, 0.8, 500), rng.integers(2, size=500)
     y = (rng.random(500) < p + np.where(region, -0.3, 0.3)).astype(int)
     regions = np.array([f"{HOSTILE}a", f"{HOSTILE}b"])[region]

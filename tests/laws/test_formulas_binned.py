@@ -119,33 +119,6 @@ def test_bins_at_the_door():
     assert check_bins(edges, "uniform", 3) is not edges  # nobody can move them later
 
 
-@pytest.mark.parametrize(
-    "n_bins",
-    [[0, 1, 0.5], [0.1, 1], [0, 0.9], [0, 0.5, 0.5, 1], [0], [[0, 1]]]
-    + [[], [1], ["a", 1], [0, np.nan, 1], [0, 1j], [[0, 1], [0]], [0, {}, 1]],
-)
-def test_edges_that_are_none(n_bins):
-    with pytest.raises(ValueError, match="must be numbers that increase strictly from 0 to 1"):
-        check_bins(n_bins, "uniform", 10)
-
-
-@pytest.mark.parametrize("edges", [uniform_edges(7), CENTRED, np.array([0.0, 1.0])])
-@pytest.mark.parametrize("weighted", [True, False])
-def test_sums_by_hand(edges, weighted):
-    for score, event in PROBLEMS["classwise"]:
-        weight = WEIGHT if weighted else np.ones(14)
-        sums = BinSums.of(score, event, WEIGHT if weighted else None, edges)
-        rows = rows_of(sums)
-        expected = sums_by_hand(score, event, weight, edges)
-        np.testing.assert_allclose(rows, expected, rtol=1e-13, atol=1e-15)
-        np.testing.assert_array_equal(sums.edges, edges)
-        assert {row.dtype for row in rows} == {np.dtype(np.float64)}
-        less = BinSums.of(score, event, WEIGHT if weighted else None, edges, spread=False)
-        assert less.square_mass is None and less.square_gap is None
-        np.testing.assert_array_equal([less.mass, less.score, less.label], rows[:3])
-        np.testing.assert_array_equal(score, P3[:, [np.array_equal(score, c) for c in P3.T]][:, 0])
-
-
 @pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 49, 100, 1000])
 def test_every_edge_and_its_neighbours(n_bins):
     """Ties of an edge are nearer to 1/2, or are its own bin at 1/2; others lie beside it."""
@@ -197,29 +170,21 @@ def test_more_samples_than_a_chunk(edges):
     np.testing.assert_allclose(rows, sums_by_hand(score, event, weight, edges), rtol=1e-11)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1000.0, 1e-4])
-def test_variance_of_a_mean_residual(scale):
-    """var / n for equal weights; spread q / (1 - q) for others; infinite for one sample or none."""
-    score = np.array([0.1, 0.2, 0.15, 0.4, 0.9])
-    event = np.array([0, 1, 0, 1, 1])
-    edges = np.array([0, 0.3, 0.5, 0.6, 1])
-    residual = (event - score)[:3]
-    equal = BinSums.of(score, event, np.full(5, scale), edges).mean_variance()
-    np.testing.assert_allclose(equal, [residual.var(ddof=1) / 3, np.inf, np.inf, np.inf])
-    weight = np.array([1.0, 2, 3])
-    mean = weight @ residual / 6
-    q = 14 / 36
-    expected = weight @ (residual - mean) ** 2 / 6 * q / (1 - q)
-    scaled = scale * np.array([1.0, 2, 3, 1, 1])
-    variance = BinSums.of(score, event, scaled, edges).mean_variance()
-    np.testing.assert_allclose(variance, [expected, np.inf, np.inf, np.inf], rtol=1e-12)
-    # equal residuals: rounding may not make a variance negative
-    same = BinSums.of(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
-    assert 0 <= same.mean_variance()[0] < 1e-17
-    # effective size 1 up to 1e-9: the variance would be noise over noise
-    score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
-    assert BinSums.of(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
-    assert BinSums.of(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
+def test_variance_of_a_mean_residual():
+    """Infinite for one sample, or where one has all the weight up to 1e-9; never negative."""
+
+    def variances(score, event, weight, edges):
+        bins = {"n_bins": edges, "labels": [0, 1], "sample_weight": weight}
+        return reliability_bins(event, score, **bins)[0].gap_variance
+
+    score = [0.1, 0.2, 0.15, 0.4, 0.9]
+    several = variances(score, [0, 1, 0, 1, 1], None, [0, 0.3, 0.5, 0.6, 1])
+    expected = np.var([-0.1, 0.8, -0.15], ddof=1) / 3
+    np.testing.assert_allclose(several, [expected, np.inf, np.inf], rtol=1e-12)
+    same = variances([0.1] * 7, [0] * 7, [0.3] * 7, [0, 1])
+    assert 0 <= same[0] < 1e-17
+    for second, is_known in ((1e-12, False), (1e-3, True)):
+        assert np.isfinite(variances([0.2, 0.4], [0, 1], [1, second], [0, 1])[0]) == is_known
 
 
 def edges_of(score, n_bins, strategy):
@@ -266,16 +231,6 @@ def test_errors_by_loops(notion, strategy, n_bins, weighted):
         assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
 
 
-def test_defaults():
-    y, proba = np.tile(Y3, 6), np.tile(P3, (6, 1))  # enough samples for several automatic bins
-    explicit = {"norm": "l1", "squared": False, "notion": "top_label", "n_bins": "auto"}
-    explicit |= {"strategy": "quantile", "debiased": False, "reduce": "mean"}
-    assert calibration_error(y, proba) == calibration_error(y, proba, **explicit)
-    (bins,) = reliability_bins(y, proba)
-    (same,) = reliability_bins(y, proba, notion="top_label", n_bins="auto", strategy="quantile")
-    np.testing.assert_array_equal(bins.edges, same.edges)
-
-
 @pytest.mark.parametrize("weight", [None, WEIGHT, 1024 * WEIGHT, 0.3 * WEIGHT])
 @pytest.mark.parametrize("notion", PROBLEMS)
 def test_records_of_the_bins(weight, notion):
@@ -284,7 +239,7 @@ def test_records_of_the_bins(weight, notion):
     assert len(records) == len(PROBLEMS[notion])
     for record, (score, event) in zip(records, PROBLEMS[notion], strict=True):
         edges = CENTRED if (score == 0.5).any() else np.array(EDGES)
-        mass, s, e, _, _ = sums_by_hand(score, event, w, edges)
+        mass, s, e, square_mass, square_gap = sums_by_hand(score, event, w, edges)
         there = np.flatnonzero(mass)
         np.testing.assert_array_equal(record.edges, edges)
         np.testing.assert_array_equal(record.index, there)
@@ -292,17 +247,32 @@ def test_records_of_the_bins(weight, notion):
         np.testing.assert_allclose(record.mean_score, s[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.mean_label, e[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.gap, (e - s)[there] / mass[there], atol=1e-15)
-        variance = BinSums.of(score, event, w, edges).mean_variance()[there]
+        q = (square_mass[there] / mass[there] ** 2).clip(0, 1)
+        spread = square_gap[there] / mass[there] - record.gap**2
+        variance = np.where(q < 1 - 1e-9, spread * q / np.where(q < 1 - 1e-9, 1 - q, 1), np.inf)
         np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
+
+
+NO_EDGES = [[0, 1, 0.5], [0.1, 1], [0, 0.9], [0, 0.5, 0.5, 1], [0], [[0, 1]], [], [1], ["a", 1]]
+NO_EDGES += [[0, np.nan, 1], [0, 1j], [[0, 1], [0]], [0, {}, 1]]
+TWO_SAMPLES = {"sample_weight": np.isin(np.arange(14), [6, 7]), "n_bins": [0, 0.34, 0.4, 1]}
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        *(
+            ({"n_bins": edges}, "must be numbers that increase strictly from 0 to 1")
+            for edges in NO_EDGES
+        ),
         ({"norm": 0.5}, "^norm must be 'l1', 'l2', 'max' or a number p of at least 1, got 0.5"),
         ({"squared": True}, "^squared=True omits the root of norm='l2', got norm='l1'"),
         ({"norm": "max", "squared": True}, "^squared=True omits the root of norm='l2', got"),
         ({"debiased": True}, "^debiased=True needs norm='l2': .* no unbiased correction is known"),
+        (
+            {"norm": "l2", "debiased": True, **TWO_SAMPLES},
+            "^debiased=True needs bins of at least two samples",
+        ),
         ({"notion": "top_label", "reduce": "sum"}, "^reduce='sum' is for notion='classwise' or"),
         ({"notion": "classwise", "reduce": "median"}, "^reduce must be "),
     ],
@@ -310,9 +280,3 @@ def test_records_of_the_bins(weight, notion):
 def test_words_of_refused_options(options, words):
     with pytest.raises(ValueError, match=words):
         calibration_error(Y3, P3, **options)
-
-
-def test_bins_of_single_samples_have_no_spread():
-    options = {"norm": "l2", "debiased": True, "labels": [0, 1, 2]}
-    with pytest.raises(ValueError, match="^debiased=True needs bins of at least two samples"):
-        calibration_error(Y3[6:8], P3[6:8], n_bins=[0, 0.34, 0.4, 1], **options)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skcalib import kernel_calibration_error
-from skcalib.data.notions import Canonical, Classwise, TopLabel
+from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.errors import kernel as kernel_error
@@ -105,29 +105,6 @@ def test_default_is_the_laplacian_of_the_median_distance():
     assert kernel_calibration_error(Y3, P3, kernel="gaussian") == skce(kernel=GaussianKernel())
 
 
-@pytest.mark.parametrize("notion", [Canonical(), Classwise(), TopLabel()], ids=repr)
-def test_views_of_one_matrix(notion):
-    """Matrix, diagonal, pairs, total, products and rows of h, each from the loops."""
-    name = {Canonical: "canonical", Classwise: "classwise", TopLabel: "top_label"}[type(notion)]
-    expected = h_by_hand(name, WEIGHT)
-    problem = check_problem(Y3, P3, sample_weight=WEIGHT)
-    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), notion)
-    assert len(h) == N and h.n_problems == len(pairs_of(name)) and h.n_jobs is None
-    assert h.weight.mean() == pytest.approx(1, rel=1e-14)
-    np.testing.assert_allclose(h.matrix(), expected, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(h.diagonal(), np.diag(expected), rtol=1e-12, atol=1e-15)
-    assert h.total() == pytest.approx(expected.sum(), rel=1e-12)
-    i, j = np.array([[0, 3, 8], [1, 1, 2]]), np.array([[5, 2, 8], [7, 0, 4]])
-    np.testing.assert_allclose(h.pairs(i, j), expected[i, j], rtol=1e-12, atol=1e-15)
-    columns = np.arange(2.0 * N).reshape(N, 2)
-    np.testing.assert_allclose(h.multiply(columns), expected @ columns, rtol=1e-11, atol=1e-13)
-    some = h.take(slice(2, 7))
-    assert len(some) == 5 and some.n_problems == h.n_problems
-    np.testing.assert_allclose(some.matrix(), expected[2:7, 2:7], rtol=1e-12, atol=1e-15)
-    assert some.total() == pytest.approx(expected[2:7, 2:7].sum(), rel=1e-12)
-    np.testing.assert_array_equal(some.weight, h.weight[2:7])
-
-
 @pytest.mark.parametrize("n_samples", [255, 256, 257, 700])
 def test_many_samples_in_blocks(n_samples):
     """Sums and products are those of the whole matrix, on either side of a block's border."""
@@ -157,6 +134,7 @@ def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
     problem = check_problem(sample.y, sample.y_proba, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
     matrix, w = h.matrix(), h.weight
+    np.testing.assert_array_equal(h.take(slice(2, 7)).weight, w[2:7])
     values, pairs = block_estimates(h, size)
     blocks = [slice(k, k + size) for k in range(0, 97 - 97 % size, size)]
     expected = [w[rows].sum() ** 2 - np.sum(w[rows] ** 2) for rows in blocks]

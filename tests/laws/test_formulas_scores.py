@@ -73,24 +73,6 @@ def test_loss_and_divergence(score, target, forecast, loss, divergence):
     assert score.loss(target[0], forecast[0]) == pytest.approx(loss, rel=1e-13)
 
 
-@pytest.mark.parametrize(
-    "score", [Brier(), LogLoss(), Spherical(), Quartic(), TotalVariation(), Lp(1), Lp(3)], ids=repr
-)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_every_row_is_for_itself(score, n_classes):
-    """(n, K), row by row, and stacks of such arrays: classes are the last axis."""
-    q, s = np.random.default_rng(0).dirichlet(np.ones(n_classes), (2, 8))
-    methods = [score.divergence]
-    if isinstance(score, ProperScore):
-        methods += [score.loss, lambda q, s: score.entropy(s), lambda q, s: score.gradient(s)]
-    for method in methods:
-        rows = method(q, s)
-        single = [method(a, b) for a, b in zip(q, s, strict=True)]
-        np.testing.assert_allclose(rows, single, rtol=1e-12, atol=1e-15)
-        stacked = method(q.reshape(2, 4, -1), s.reshape(2, 4, -1))
-        np.testing.assert_allclose(stacked, rows.reshape(2, 4, *rows.shape[1:]), rtol=1e-13)
-
-
 def test_dawid_sebastiani_by_hand():
     """(y - mu)^2 / v + log v, and for two normal laws twice their Kullback-Leibler divergence."""
     score = DawidSebastiani()

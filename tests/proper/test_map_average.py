@@ -11,7 +11,7 @@ from grids import covering, rotated
 import skcalib
 from skcalib.data.notions import Classwise
 from skcalib.datasets import make_tempered_simplex
-from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved, upper_limit
+from skcalib.error_intervals.proper import estimates_of_solved, upper_limit
 from skcalib.proper.map_average import AveragedProblem, ErrorNorm, squared_norms
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
@@ -251,7 +251,7 @@ def test_several_losses_share_their_work(notion, n_classes):
     assert alone[0].calibrated == alone[1].calibrated
     estimates = estimates_of_solved(problems, losses=names, notion=notion)
     for name, estimate in zip(names, estimates, strict=True):
-        expected = estimate_of_solved(problems, loss=name, notion=notion)
+        (expected,) = estimates_of_solved(problems, losses=[name], notion=notion)
         assert (estimate.norm, estimate.interval) == (expected.norm, expected.interval)
     impossible = problems[0].forecast.copy()
     impossible[np.arange(3), problems[0].target[:3].argmax(axis=1)] = 0.0

@@ -1,7 +1,6 @@
 """Errors of very many samples: models of a part and one Newton step, against fits to all."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -262,15 +261,3 @@ def test_mean_over_data_sets_is_the_truth(small_parts, kind, within_standard_err
         else:
             within_standard_errors(errors[loss], 0.0, 4)
     assert covered >= 26
-
-
-def test_evidence_with_the_gain_that_the_step_predicts_is_the_evidence(small_parts):
-    average = solve("slope", 8000, 4, seed=0)[0].average
-    size = len(average.basis.scale)
-    information, gradient = average.size * np.eye(size), np.random.default_rng(0).normal(size=size)
-    scores = map_average.StepScores(average, (), information, 30 * gradient)
-    assert average.basis.confusion and len(scores.evidence) > 4
-    for groups in scores.evidence:
-        gain = scores.gain(groups) / average.dispersion
-        evidence = scores.evidence_with(SimpleNamespace(groups=groups), gain)
-        assert evidence == pytest.approx(scores.evidence)

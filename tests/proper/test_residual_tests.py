@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dense_directions import dense_directions, labels_from, problem_of, tangents
+from dense_directions import labels_from, problem_of
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
@@ -16,7 +16,7 @@ from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.proper import map_average, residual_tests
 from skcalib.proper.map_average import AveragedProblem, squared_norms
-from skcalib.proper.residual_tests import BrierDirections, LogDirections, extended_norms
+from skcalib.proper.residual_tests import extended_norms
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.squared_norm import SquaredNorm
 
@@ -162,99 +162,15 @@ def test_transitions_are_those_of_the_simulation():
     assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(extension.inverse))).max()
 
 
-def test_cumulants_of_products_of_two_samples_of_a_cell():
-    """Of the sum of e_i e_j over pairs, each cell over its information: by sums over samples."""
-    y, forecast, _ = stepped(1500, 3)
-    problem = solved(y, forecast)
-    test = problem.tested.test
-    p, share = test.proba[:, 1], problem.share
-    variance = share**2 * p * (1 - p)
-    for level, norm in test.levels:
-        parts = p * (1 - p) * share, variance, variance**2, variance * share * (1 - 2 * p)
-        whole, second, squares, third = (np.bincount(test.cells.at(level), part) for part in parts)
-        whole += 1 / 1500
-        noise2 = 2 * np.sum((second**2 - squares) / whole**2)
-        noise3 = np.sum(8 * (second / whole) ** 3 + 4 * third**2 / whole**3)
-        assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-12, abs=0)
-    assert level >= 32
-
-
-def dense_norm(problem, extension, level, loss):
-    """The wider norm with all cells as columns of one dense array, whitened together."""
-    s, star, share = problem.forecast, extension.proba, problem.share
-    n, k = s.shape
-    code = extension.test.cells.at(level)
-    names = set(problem.average.directions.names) - ({"confusion"} if k > 2 else set())
-    names = [x for x in problem.average.basis.groups if x in names]
-    g = dense_directions(problem.average.basis, s, names)
-    if loss == "brier":
-        x, y, omega = tangents(s, g), problem.target - s, np.ones((n, k))
-        maps = [problem.average.affine.proba, problem.average.best.proba, star]
-        maps = [p for i, p in enumerate(maps) if not any(p is q for q in maps[:i])]
-        changes = [p - s for p in maps] + [
-            t.change(s, extension.start) for t in extension.transitions
-        ]
-    else:
-        x, y, omega = g - np.einsum("ik,ikj->ij", star, g)[:, None], problem.target - star, star
-        changes = [t.change(s, extension.start) / star for t in extension.transitions]
-    x = np.concatenate([x, *(d[:, :, None] for d in changes)], axis=2)
-    columns = range(1, 2) if k == 2 else range(k)
-    cells = np.zeros((n, k, (code.max() + 1) * len(columns)))
-    for j, column in enumerate(columns):
-        cells[np.arange(n), column, code * len(columns) + j] = 1
-    if k == 2:  # the second class of two
-        x, cells, y = x[:, 1:], cells[:, 1:], y[:, 1:]
-        omega = (star[:, :1] * star[:, 1:]) if loss == "log" else omega[:, 1:]
-        if loss == "log":
-            x = dense_directions(problem.average.basis, s)[:, 1:]
-    gram = np.einsum("i,ik,ikj,ikl->jl", share, omega, cells, x)
-    mass = np.einsum("i,ik,ikj->j", share, omega, cells)
-    return share, x - np.einsum("ikj,jl->ikl", cells, gram / mass[:, None]), cells, mass, y
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("make", [stepped, confused])
-def test_dense_directions_are_centred_within_cells(make, loss):
-    """Cells, and what others have within them; the interval holds that of either."""
-    y, forecast, _ = make(3000, 3)
-    problem = solved(y, forecast)
-    extension = problem.tested
-    level = extension.test.cells.levels[0]
-    directions = (BrierDirections if loss == "brier" else LogDirections)(problem, level)
-    share, within, cells, mass, residual = dense_norm(problem, extension, level, loss)
-    if loss == "brier":
-        mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(mass)
-        np.testing.assert_allclose(directions.of_cells, mean, atol=1e-12)
-    along = np.einsum("i,ikj,ik->j", share, within, residual)
-    weights = {"brier": np.ones_like(residual), "log": extension.proba}[loss]
-    if loss == "log" and forecast.ndim == 1:
-        weights = extension.proba.prod(axis=1, keepdims=True)
-    gram = np.einsum("i,ik,ikj,ikl->jl", share, weights, within, within)
-    length = along @ np.linalg.pinv(gram, rcond=1e-12, hermitian=True) @ along
-    squared = float(directions.of_dense @ directions.of_dense) * (1 if loss == "brier" else 2)
-    assert 0 <= squared <= length * (1 + 1e-2) + 1e-9
-    assert np.isfinite(directions.of_dense).all() and len(directions.of_dense) <= within.shape[2]
+def test_the_interval_holds_those_with_and_without_cells(make, loss):
+    problem = solved(*make(3000, 3)[:2])
     (plain,) = squared_norms([problem], [LOSSES[loss]])
     (norm,) = extended_norms([problem], [LOSSES[loss]], [plain], 1.0)
     limits = plain.interval(0.95), SquaredNorm.interval(norm.wider, 0.95)
     assert norm.interval(0.95) == (min(x[0] for x in limits), max(x[1] for x in limits))
     assert norm.wider.noise2 > 0 and norm.wider.standard_error > 0
-
-
-@pytest.mark.parametrize("make", [stepped, confused])
-def test_noise_without_cells(make):
-    """That of the residuals of the map, which are not centred, on dense directions only."""
-    problem = solved(*make(3000, 3)[:2])
-    extension = problem.tested
-    directions = BrierDirections(problem, 0)
-    for rows, block in directions.blocks:
-        of_cells, dense, _ = directions.noise(rows, block)
-        x = directions._values(rows, block)[0]
-        residual = problem.residual(rows, extension.proba[rows])[:, -x.shape[1] :]
-        residual = residual * problem.root[rows, None] / np.sqrt(1 - extension.leverage[rows, None])
-        expected = np.einsum("icj,ic->ij", x, residual) @ directions._dense
-        np.testing.assert_allclose(dense, expected, atol=1e-12 * np.abs(expected).max())
-        assert not of_cells.sum() and dense.any()
 
 
 @pytest.mark.parametrize(
@@ -363,7 +279,7 @@ def test_shifts_find_what_no_map_has():
     for seed in range(3):
         y, forecast, posterior = cyclic(10_000, seed)
         problem, truth = solved(y, forecast), Brier().divergence(posterior, forecast).mean()
-        errors = problem.errors(Brier()).mean(), problem.map_terms(Brier()).errors.mean()
+        errors = problem.errors(Brier()).mean(), problem.map_terms(Brier(), "errors").mean()
         squared += (np.array(errors) - truth) ** 2
     assert squared[0] < squared[1] / 2
 

@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 import skcalib
 from skcalib import CalibrationReport, ComparisonReport, ForecastSketch, RecalibratedClassifierCV
-from skcalib.__main__ import main
 from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
 
 
@@ -154,11 +153,11 @@ def test_line_of_each_map(name):
 
 
 @pytest.mark.usefixtures("few_maps", "words_only")
-def test_lines_of_the_command(here, capsys):
+def test_lines_of_the_command(here, printed):
     y, p, _ = forecasts("one column")
     np.savetxt("p.csv", np.column_stack([y, p]), delimiter=",", header="label,p", comments="")
-    assert main(["report", "p.csv"]) == 0
-    recalibrated = run(line_of(capsys.readouterr().out), y_true=y, y_proba=p, new_proba=p)
+    line = line_of(printed(["report", "p.csv"]).out)
+    recalibrated = run(line, y_true=y, y_proba=p, new_proba=p)
     assert recalibrated.shape == (len(y), 2)
 
 

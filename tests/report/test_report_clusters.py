@@ -107,13 +107,12 @@ def named_of(X, y, proba, groups):
     return [group.rule for group in comparison.named]
 
 
-def test_groups_that_only_clusters_explain_are_not_named():
+def test_groups_that_only_clusters_explain_are_not_named(rng):
     """A feature that is constant in a cluster: 10 data sets."""
     sets = [in_clusters(40, 200 + seed, alike=True) for seed in range(10)]
     assert sum(bool(named_of(X, y, proba, None)) for X, y, proba, _ in sets) >= 4
     assert sum(bool(named_of(X, y, proba, groups)) for X, y, proba, groups in sets) <= 1
     X, _, _, cluster = in_clusters(100, 5, alike=True)  # where a group differs, it is named
-    rng = np.random.default_rng(0)
     X[:, 1] = rng.normal(size=len(X))
     y = (rng.random(len(X)) < expit(X[:, 0] + 1.5 * (X[:, 1] > 0) - 0.75)).astype(int)
     assert any("x1" in rule for rule in named_of(X, y, expit(X[:, 0]), cluster))

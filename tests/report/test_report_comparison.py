@@ -209,14 +209,13 @@ def two_models(n_samples, seed, rate=0.3):
     )
 
 
-def difference(y, a, b, quantity, *, n_repeats=1, **decision):
-    """One difference of two models, whose samples may be repeated in clusters."""
-    y, a, b = (np.repeat(values, n_repeats) for values in (y, a, b))
-    groups = None if n_repeats == 1 else np.arange(len(y)) // n_repeats
-    problems = {"a": check_problem(y, a, groups=groups), "b": check_problem(y, b, groups=groups)}
+def rows_of(y, models, *, n_repeats=1, **decision):
+    """Differences of two models by quantity; samples may be repeated in clusters."""
+    rows = np.repeat(np.arange(len(y)), n_repeats)
+    groups = None if n_repeats == 1 else rows
+    problems = {name: check_problem(y[rows], p[rows], groups=groups) for name, p in models.items()}
     rule = SimpleNamespace(**{"threshold": None, "costs": (), **decision})
-    rows = find_differences(problems, 0.95, 0, decision=rule)
-    return next(row for row in rows if row.quantity == quantity)
+    return {row.quantity: row for row in find_differences(problems, 0.95, 0, decision=rule)}
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.3, 0.62])
@@ -279,26 +278,18 @@ def test_costs_and_several_classes_and_sketches():
     differences = {row.quantity: row for row in apart.differences}
     expected = net_benefit(y, a, threshold=0.3) - net_benefit(y, b, threshold=0.3)
     assert differences["net_benefit"].difference.estimate == pytest.approx(expected, abs=1e-9)
-    paired = difference(y, a, b, "net_benefit", threshold=0.3).difference
+    paired = rows_of(y, {"a": a, "b": b}, threshold=0.3)["net_benefit"].difference
     assert differences["net_benefit"].difference.low < paired.low and "regret" not in differences
     reports = {"a": make(y, a, threshold=0.3), "b": make(y, b, threshold=0.4)}
     with pytest.raises(ValueError, match="differ in threshold or costs"):
         ComparisonReport(reports)
 
 
-def all_differences(y, models, threshold):
-    """All differences by quantity."""
-    problems = {name: check_problem(y, p) for name, p in models.items()}
-    rule = SimpleNamespace(threshold=threshold, costs=())
-    rows = find_differences(problems, 0.95, 0, decision=rule)
-    return {row.quantity: row for row in rows}
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_pvalues_agree_with_their_intervals_and_do_not_depend_on_the_order(seed):
     y, a, b = two_models(300, seed)
     first, second = (
-        all_differences(y, models, 0.3) for models in ({"a": a, "b": b}, {"b": b, "a": a})
+        rows_of(y, models, threshold=0.3) for models in ({"a": a, "b": b}, {"b": b, "a": a})
     )
     assert set(first) == {*QUANTITIES, *OF_DECISIONS}
     for quantity, row in first.items():
@@ -310,27 +301,29 @@ def test_pvalues_agree_with_their_intervals_and_do_not_depend_on_the_order(seed)
 
 def test_more_net_benefit_is_better():
     y, a, b = two_models(2000, 0)
-    differences = all_differences(y, {"a": a, "b": b}, 0.3)
-    assert differences["net_benefit"].better == differences["cost"].better == "a"
-    assert differences["net_benefit"].difference.low > 0 > differences["cost"].difference.high
+    rows = rows_of(y, {"a": a, "b": b}, threshold=0.3)
+    assert rows["net_benefit"].better == rows["cost"].better == "a"
+    assert rows["net_benefit"].difference.low > 0 > rows["cost"].difference.high
 
 
 def test_equal_decisions_of_different_models_are_not_certainly_equal():
     y, a, _ = two_models(300, 0)
-    near = difference(y, a, 1e-3 + 0.998 * a, "net_benefit", threshold=0.999)
+    models = {"a": a, "b": 1e-3 + 0.998 * a}
+    near = rows_of(y, models, threshold=0.999)["net_benefit"]
     assert near.difference.estimate == 0 and near.pvalue == 1
     assert near.difference.low < 0 < near.difference.high
-    same = difference(y, a, a.copy(), "net_benefit", threshold=0.3)
+    same = rows_of(y, {"a": a, "b": a.copy()}, threshold=0.3)["net_benefit"]
     assert (same.difference.low, same.difference.high, same.pvalue) == (0, 0, 1)
 
 
 def test_repeated_samples_in_clusters_carry_no_information():
     """The interval is that of one row per cluster; taken as independent it is half as long."""
     y, a, b = two_models(400, 0)
+    models = {"a": a, "b": b}
+    once, many = (rows_of(y, models, n_repeats=n, threshold=0.3) for n in (1, 4))
     for quantity in ("net_benefit", "cost"):
-        once = difference(y, a, b, quantity, threshold=0.3).difference
-        many = difference(y, a, b, quantity, n_repeats=4, threshold=0.3).difference
-        ratio = (many.high - many.low) / (once.high - once.low)
+        few, repeated = once[quantity].difference, many[quantity].difference
+        ratio = (repeated.high - repeated.low) / (few.high - few.low)
         assert ratio == pytest.approx(1, abs=0.05)
 
 
@@ -374,13 +367,12 @@ def test_decision_values_are_named(words_only):
 
 @pytest.mark.parametrize("events", [2, 40])
 @pytest.mark.parametrize("clustered", [False, True])
-def test_net_benefits_at_tied_forecasts(events, clustered, words_only):
+def test_net_benefits_at_tied_forecasts(events, clustered, words_only, rng):
     """Forecasts on the threshold count as below it, which is said; the other class is its mirror.
 
     The mirror of the threshold and of costs has the decisions of the other side there, so its net
     benefit is that of acting from the threshold on.
     """
-    rng = np.random.default_rng(0)
     models = {name: rng.integers(1, 10, 200) / 10 for name in "ab"}
     y = np.zeros(200, dtype=int)
     y[np.argsort(-models["a"], kind="stable")[:events]] = 1

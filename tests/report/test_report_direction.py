@@ -66,9 +66,8 @@ def test_direction_in_the_headline(samples, direction, headline):
         (-1.0, (-2.0, 1.4), "too_low", r"Predictions are too low: mean 18"),
     ],
 )  # fmt: skip
-def test_too_extreme_needs_samples_on_both_sides(mean, forecast, direction, headline):
+def test_too_extreme_needs_samples_on_both_sides(mean, forecast, direction, headline, rng):
     """Logits mean + x, forecasts a + b x: nearly all above the curve, half of them, few."""
-    rng = np.random.default_rng(0)
     x = rng.normal(size=8000)
     y = (rng.random(8000) < expit(mean + x)).astype(int)
     report = CalibrationReport.from_predictions(y, expit(forecast[0] + forecast[1] * x))
@@ -174,8 +173,7 @@ def test_confused_classes_are_named(words_only):
     )
 
 
-def test_residuals_that_cells_cannot_resolve_give_a_lower_bound(words_only):
-    rng = np.random.default_rng(0)
+def test_residuals_that_cells_cannot_resolve_give_a_lower_bound(words_only, rng):
     s = np.sort(rng.uniform(0.3, 0.7, 4000))
     gap = np.where(np.arange(4000) * 128 // 4000 % 2 == 1, 0.25, -0.25)
     report = CalibrationReport.from_predictions((rng.random(4000) < s + gap).astype(int), s)
@@ -257,11 +255,6 @@ def test_silent_on_clean_samples(name, n_draws):
     for seed in range(n_draws):
         y, score, options = CLEAN[name](np.random.default_rng(seed))
         assert kinds(y, score, gains=True, **options) == {}
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("times", [2, 10])

@@ -21,6 +21,7 @@ from skcalib.grouping import differences_at_equal_scores
 from skcalib.report import findings as groups
 from skcalib.report.advice import advice_on_decisions, find_decision
 from skcalib.report.findings import Findings, GroupingFinding, find_grouping
+from skcalib.report.wording import sentence_on_groups
 from skcalib.stats.means import MeanInterval
 
 report = CalibrationReport.from_predictions
@@ -59,9 +60,8 @@ def test_a_group_of_two_features():
     assert "too_high" in told and "too_low" not in told
 
 
-def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody():
+def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody(rng):
     """And the cause that the forecast does not know is named."""
-    rng = np.random.default_rng(0)
     x, z = rng.normal(size=(2, 1500))
     y = (rng.random(1500) < expit(-2 + x + z)).astype(int)
     X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 1500)})
@@ -88,8 +88,7 @@ def test_the_gain_of_a_better_model_is_that_of_the_simulation():
     assert "Correction by the features (GroupRecalibrator): saves" in shown.to_text(details=True)
 
 
-def test_several_classes_gain_in_their_confidence():
-    rng = np.random.default_rng(0)
+def test_several_classes_gain_in_their_confidence(rng):
     proba, group = rng.dirichlet([2.0, 2.0, 2.0], 2000), rng.integers(2, size=2000)
     top = proba.argmax(axis=1)
     right = rng.random(2000) < np.clip(proba.max(axis=1) + np.where(group, 0.15, -0.15), 0, 1)
@@ -135,10 +134,9 @@ def test_many_rows_are_sampled_for_the_model(monkeypatch):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_columns_of_categories(library):
+def test_columns_of_categories(library, rng):
     frames = pytest.importorskip(library)
     n = 1500
-    rng = np.random.default_rng(0)
     region = rng.choice(["north", "south", "east"], n)
     p = rng.uniform(0.2, 0.8, n)
     y = (rng.random(n) < p + np.where(region == "south", -0.2, 0.1)).astype(int)
@@ -174,8 +172,7 @@ def test_features_of_which_no_numbers_can_be_made(words_only):
         assert words in text
 
 
-def test_few_samples_one_class_and_several_classes():
-    rng = np.random.default_rng(0)
+def test_few_samples_one_class_and_several_classes(rng):
     for n_samples in (2, 5, 20, 60):
         y = np.arange(n_samples) % 2
         finding, _ = find(y, rng.random(n_samples), rng.normal(size=(n_samples, 2)))
@@ -270,8 +267,7 @@ def test_nothing_to_save():
     assert wrong / 60 <= 0.05 + 0.056
 
 
-def test_a_better_model():
-    rng = np.random.default_rng(0)
+def test_a_better_model(rng):
     x = rng.normal(size=(3000, 2))
     risk = expit(x[:, 0] + 1.5 * x[:, 1])
     y = (rng.random(3000) < risk).astype(int)
@@ -332,6 +328,19 @@ def test_groups_that_differ_are_named():
     assert "Both groups that you named differ from their mean prediction: " in said
 
 
+@pytest.mark.parametrize(("differ", "words"), [(True, "No other group"), (False, "No group")])
+def test_no_group_beside_named_groups(differ, words, rng):
+    """Where named groups differ at equal scores, the search has found no *other* group."""
+    n, p = 3000, rng.random(3000)
+    group = np.where(rng.random(n) < 0.5, "F", "M")
+    chance = np.clip(p + 0.12 * differ * np.where(group == "F", 1, -1), 0.02, 0.98)
+    y = (rng.random(n) < chance).astype(int)
+    shown = report(y, p, rng.normal(size=(n, 1)), by=group)
+    said = sentence_on_groups(shown.findings)
+    assert said.startswith(f"{words} was found that differs from others with equal scores")
+    assert ("the two groups differ from each other" in shown.verdict) == differ
+
+
 def test_groups_without_a_difference():
     y, p, site = world(3000, slope=1.0)
     shown = report(y, p, by=site)
@@ -370,19 +379,17 @@ def test_refusals():
             report(y, p, **arguments)
 
 
-def test_command_line(here, capsys):
+def test_command_line(here, printed):
     y, p, site = world(800, groups=True)
     frame = pd.DataFrame({"site": site, "age": np.arange(800) % 50, "event": y, "p_1": p})
     frame.to_csv("t.csv", index=False)
     start = ["report", "t.csv", "--label-column", "event", "--features"]
-    assert main([*start, "age", "--by", "site", "--threshold", "0.3"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed([*start, "age", "--by", "site", "--threshold", "0.3"]).out.split())
     assert "Decisions at the threshold 0.3" in text and "3 groups that you named" in text
     assert "Features are needed" not in text
-    assert main([*start, "age,site", "--costs", "0,1;4,0"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(printed([*start, "age,site", "--costs", "0,1;4,0"]).out.split())
     assert "in the units of the given costs" in text and "differ: where site = north" in text
-    assert main([*start, "age,site", "--costs", "0,1;4"]) == 2
-    assert "--costs must be rows of numbers of equal length" in capsys.readouterr().err
+    error = printed([*start, "age,site", "--costs", "0,1;4"], 2).err
+    assert "--costs must be rows of numbers of equal length" in error
     with pytest.raises(SystemExit):
         main([*start, "age", "--costs", "0,1;4,0", "--threshold", "0.3"])

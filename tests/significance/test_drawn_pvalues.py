@@ -175,14 +175,6 @@ def test_permutations_and_signs_of_regions():
         assert 0 < pvalue < 1 / 200
 
 
-def test_pvalues_of_many_groups_can_be_corrected():
-    """The p-value of one of 300 groups, of twenty labels each, is small enough for Bonferroni."""
-    y, p = few_labels(20, seed=3)
-    test = s.significance.cumulative_test(np.append(y, [1, 1, 1]), np.append(p, [0.01, 0.01, 0.02]))
-    assert "labels drawn" in test.method and test.statistic > 5
-    assert 300 * test.pvalue < 0.05
-
-
 def test_the_draws_of_a_gaussian_kernel_test():
     rng = np.random.default_rng(0)
     mean, variance = rng.normal(size=60), np.full(60, 0.2)

@@ -21,10 +21,7 @@ _OUTWEIGHED = 0.01
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _MISSED_ERROR = re.compile(rf"errors?[^.]* of up to {_NUMBER} points? could be missed")
 _MISSED_GROUP = re.compile(rf"a group of 10 % would have to differ by about {_NUMBER} points?")
-_MISSED_GAIN = re.compile(
-    rf"(?:gain|reduction|improvement)(?: of the log loss)?(?: of| by)? up to {_NUMBER}( %)?"
-    r"(?: of the log loss)? could be missed"
-)
+_MISSED_GAIN = re.compile(rf"a gain of up to {_NUMBER} % of the log loss could be missed")
 _MEANS = re.compile(rf"mean {_NUMBER} %, observed {_NUMBER} %")
 _MORE_SO = re.compile(r"and more so the (higher|lower) they are")
 
@@ -254,9 +251,9 @@ def _verdict(record):
     return re.sub(r"\s+", " ", " ".join([record["headline"], *sentences]))
 
 
-def _rounding(text, unit=100.0):
-    """Half a unit of the last decimal of a number, as a fraction of `unit`."""
-    return 0.5001 * 10.0 ** -len(text.partition(".")[2]) / unit
+def _rounding(text):
+    """Half a unit of the last decimal of a number of percent, as a fraction."""
+    return 0.005001 * 10.0 ** -len(text.partition(".")[2])
 
 
 def _same(text, value):
@@ -308,7 +305,7 @@ STATED = {
     "a gain of up to X % of the log loss could be missed": (
         _not_recommended,
         _MISSED_GAIN,
-        lambda record, groups: 0 < value_of(groups[0]) <= (100 if groups[1] else np.inf),
+        lambda record, groups: 0 < value_of(groups[0]) <= 100,
     ),
     "mean a %, observed b %": (
         lambda record, said: record["direction"] in ("too_high", "too_low"),
@@ -345,10 +342,8 @@ def _gain_is_within(missed, record, truth):
     world = truth.draw
     posterior = columns(world.truth)
     gain = world.share @ (_log_loss(world.matrix, posterior) - _log_loss(posterior, posterior))
-    stated, before = value_of(missed[1]), 1.0
-    if missed[2]:  # a share of the loss
-        stated, before = stated / 100, record["log_loss"]["before"]
-    return bool(gain <= (stated + _rounding(missed[1], 100 if missed[2] else 1)) * before)
+    stated = value_of(missed[1]) / 100 + _rounding(missed[1])
+    return bool(gain <= stated * record["log_loss"]["before"])
 
 
 def _holds(interval, value):

@@ -194,16 +194,9 @@ def _logistic(design, offset, target, share):
 
 
 def rows_of_place(draw, place):
-    """Rows of a range of scores: by its ends, or by its size and mean where it has none."""
+    """Rows of a range of scores."""
     score = Truth(draw).pair[0]
-    if place.get("low_score") is not None:
-        return np.flatnonzero((score >= place["low_score"]) & (score <= place["high_score"]))
-    order = np.argsort(score, kind="stable")
-    size = place["n_samples"]
-    sums = np.concatenate([[0.0], np.cumsum(score[order])])
-    means = (sums[size:] - sums[:-size]) / size
-    start = int(np.abs(means - place["mean_score"]).argmin())
-    return order[start : start + size]
+    return np.flatnonzero((score >= place["low_score"]) & (score <= place["high_score"]))
 
 
 def matches(rule, X, score=None):
