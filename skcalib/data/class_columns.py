@@ -61,8 +61,11 @@ class ColumnNames:
         if before is not None and new is not None and not is_same_label(before, new):
             return "labels", before, new
         before, new = self.score, other.score
-        classes = np.asarray(classes).tolist()
-        if before is None or new is None or is_same_score(before, new, classes):
+        if before is None or new is None or in_words(before) == in_words(new):
+            return None
+        names = np.asarray(classes).tolist()
+        kinds = {read_name(name, names, default=len(names) - 1).kind for name in (before, new)}
+        if kinds <= {"class", "generic"}:  # each one states a class, or nothing
             return None
         return "scores", before, new
 
@@ -412,15 +415,6 @@ def is_same_label(first: Label, second: Label) -> bool:
     """Whether two names of labels are equal but for letter case, or mean labels of any outcome."""
     first, second = in_words(first), in_words(second)
     return first == second or {first, second} <= set(FORMAT_NAMES)
-
-
-def is_same_score(first: Label, second: Label, classes: Classes) -> bool:
-    """Whether two names of a single score are equal, or each one states a class, or nothing."""
-    if in_words(first) == in_words(second):
-        return True
-    last = len(classes) - 1
-    kinds = {read_name(name, classes, default=last).kind for name in (first, second)}
-    return kinds <= {"class", "generic"}
 
 
 def read_name(name: Label, classes: Classes, default: int | None = None) -> Reading:

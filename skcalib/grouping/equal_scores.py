@@ -521,8 +521,8 @@ def _monotone_curve(forecast, target, weight, folds, cluster):
     No sample affects its own frequency, nor does any other of its cluster.
     """
 
-    def fit(*rows):
-        return IsotonicSmoother().fit(*rows).predict
+    def fit(forecast, target, weight):
+        return IsotonicSmoother().fit(forecast, target, weight).predict
 
     if folds is not None:
         curve = cross_predict(forecast, target, weight, fit, folds)

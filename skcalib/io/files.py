@@ -153,21 +153,18 @@ def read_predictions(
     is read by the module csv of Python. Parquet needs narwhals, and pyarrow or polars:
     ``pip install "skcalib[parquet]"``.
 
-    Names decide what a column is, and otherwise the values of the first 2,000 rows. ``note`` of the
-    result states what was taken, and why. Where two columns or more are left, an error has the
-    arguments that choose each of them.
+    Names decide what a column is, and ``note`` of the result states what was taken, and why. Where
+    names leave no column, or two or more, an error has the arguments that choose each column that
+    may be meant, as the values of the first 2,000 rows show.
 
     The labels are ``y_true`` or ``ground_truth``, or the column with the name of an outcome, such
     as label, target, y, class, event, outcome, churned, died, survived or default, also beside
-    words such as is or flag, whose values can be labels. Without such a name they are the only
-    column whose values are named by other columns, or the only one with two values, whatever these
-    are. Names of identifiers and forecasts, dates, and columns that have another role do not count.
-    With an `event` the labels are the column that has this class.
+    words such as is or flag, whose values can be labels: no fractions and no dates. Of several
+    outcomes they are the column that has the class `event`.
 
     The score of two classes is the column with the name of a class or of a forecast, such as
-    p_churn, score or model_proba, or else the only column of values in [0, 1] that are not all
-    whole. Columns that are left over are features. Columns with another text or whole number in
-    each row identify the rows and are not used.
+    p_churn, score or model_proba. Columns that are left over are features. Columns with another
+    text or whole number in each row identify the rows and are not used.
 
     Parameters
     ----------
@@ -185,7 +182,7 @@ def read_predictions(
         ``.csv.xz``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
         columns, in the order of their names.
     label_column : str, optional
-        Name of the column of labels, in any letter case; by default found by names or values.
+        Name of the column of labels, in any letter case; by default found by its name.
     score_column : str, optional
         Name of the only column of probabilities; others may have values in [0, 1], too.
     event : str, optional

@@ -1,8 +1,8 @@
 """Which columns of a table are labels, probabilities and features, and which class each column is.
 
-Names decide where they can. Otherwise the first rows do: a column takes part where it can be only
-one thing, and `Roles.note` states what was derived from values. Where two columns are left, or two
-classes, a `ChoiceError` asks for one of them.
+Names decide. The values of the first rows only exclude: labels are no fractions, and a probability
+is no percentage. Where names leave no column or two of them, or two classes, a `ChoiceError` asks
+for one of them. `Roles.note` states what was taken.
 """
 
 from __future__ import annotations
@@ -103,8 +103,7 @@ class Roles:
         why_label, why_proba = self.reasons
         is_format = header[self.label].casefold() in FORMAT_NAMES or why_label == REQUESTED
         has_others = bool(self.unused) or self.n_derived > 0
-        is_clear = is_format and why_proba in (BY_NAME, BY_NAMES, REQUESTED)
-        if is_clear and not (has_others or is_assumed):
+        if is_format and not (has_others or is_assumed):
             return ""
         kind = "probabilities" if event is None else f"probability of {event}"
         parts = [f"labels: {header[self.label]} ({why_label})"]
@@ -147,11 +146,6 @@ class _Column:
         """Whether the values can be those of classes: no fractions, no dates."""
         dates = self.values is None and all(map(_DATE.fullmatch, self.texts))
         return bool(self.texts) and not dates and not self.has_fractions
-
-    @cached_property
-    def may_have_two_values(self):
-        """Whether there are two values, or one in all first rows of a table that may be sorted."""
-        return self.n_values == 2 or (self.n_values == 1 and self.n_rows >= SAMPLE)
 
     @cached_property
     def names_forecast(self):
@@ -235,28 +229,27 @@ def find_roles(
     if label_column is None:
         taken = [_place_of(header, column) for column in (*(features or ()), score_column or "")]
         free = [column for column in columns if column.place not in ignored]
-        label, why_label = _find_label(name, free, taken, event)
+        label = _find_label(name, free, taken, event)
     else:
         (place,) = _places(name, header, (label_column,), "column")
-        label, why_label = columns[place], REQUESTED
+        label = columns[place]
     chosen = _places(name, header, features or (), "feature", label.place)
     used = {label.place, *chosen, *ignored}
     numbers_rows = header[0] in _UNNAMED and 0 not in used
     free = [column for column in columns if column.place not in used][numbers_rows:]
     if score_column is None:
-        probabilities, why_proba = _find_probabilities(name, label, free)
-        proba = [column.place for column in probabilities]
+        proba = [column.place for column in _find_probabilities(name, label, free)]
     else:
-        proba, why_proba = _places(name, header, (score_column,), "score", label.place), REQUESTED
+        proba = _places(name, header, (score_column,), "score", label.place)
     if not proba:
         besides = repr(label.name)
         if chosen:
             listed = ", ".join(header[k] for k in chosen)
             besides += f" and the features {listed}: leave the probability out of --features"
-        elif len(free) > 1:
+        elif free:
             besides += (
-                ": no column has only values in [0, 1] that are not all whole numbers, or a name "
-                f"such as p or score. I{_columns_of(header)[1:]}; name it with --score-column"
+                f": none has a name such as p or score. I{_columns_of(header)[1:]}; name it with "
+                "--score-column"
             )
         raise ValueError(f"{name} has no column of probabilities besides {besides}.")
     derived, unused = [], []
@@ -269,96 +262,55 @@ def find_roles(
                 derived.append(column.place)
     all_features = [*chosen, *derived]
     text = [k for k in all_features if columns[k].values is None]
-    reasons = why_label, why_proba
+    by_name = BY_NAME if len(proba) == 1 else BY_NAMES
+    reasons = (
+        BY_NAME if label_column is None else REQUESTED,
+        by_name if score_column is None else REQUESTED,
+    )
     return Roles(
         label.place, proba, all_features, text, numbers_rows, reasons, tuple(unused), len(derived)
     )
 
 
 def _find_label(name, columns, taken, event):
-    """The column of labels, and why; columns at the places `taken` have another role."""
-
-    def only(pool, why):
-        if event is not None and len(pool) > 1:
-            spelled = {form.casefold() for form in forms(event)}
-            having = [
-                column
-                for column in pool
-                if any(form.casefold() in spelled for text in column.texts for form in forms(text))
-            ]
-            pool, why = having or pool, f"it has the class {event}" if len(having) == 1 else why
-        if len(pool) > 1:
-            raise _choice(name, pool, "labels", "label_column")
-        return pool[0], why
-
-    certain = [column for column in columns if in_words(column.name) in LABEL_NAMES]
-    if certain:
-        return only(certain, BY_NAME)
-    outcomes = [c for c in columns if states_outcome(c.name) and not c.names_forecast]
-    outcomes = [c for c in outcomes if c.place not in taken] or outcomes
-    named = [column for column in outcomes if column.may_hold_labels]
-    fitting = (
-        [column for column in named if _is_named_by(column, columns)]
-        or [column for column in named if column.may_have_two_values]
-        or [column for column in named if column.n_values == 1]
-    )
-    if fitting:
-        return only(fitting, BY_NAME)
-    others = [
+    """The column of labels, by its name; columns at the places `taken` have another role."""
+    named = [column for column in columns if in_words(column.name) in LABEL_NAMES]
+    if not named:
+        outcomes = [c for c in columns if states_outcome(c.name) and not c.names_forecast]
+        outcomes = [c for c in outcomes if c.place not in taken] or outcomes
+        named = [column for column in outcomes if column.may_hold_labels] or outcomes
+    most = max(2, sum(column.is_share for column in columns))  # classes
+    pool = named or [
         column
         for column in columns
         if column.may_hold_labels
+        and column.n_values <= most
         and column.place not in taken
         and not (column.names_forecast or column.identifies or column.name in _UNNAMED)
     ]
-    matching = [column for column in others if _is_named_by(column, columns)]
-    if matching:
-        return only(matching, "its values are names of columns")
-    two = [column for column in others if column.may_have_two_values]
-    if two:
-        return only([*named, *two], "the only column with two values")
-    if outcomes:
-        return only(named or outcomes, BY_NAME)
+    if event is not None and len(pool) > 1:
+        spelled = {form.casefold() for form in forms(event)}
+        pool = [
+            column
+            for column in pool
+            if any(form.casefold() in spelled for text in column.texts for form in forms(text))
+        ] or pool
+    if named and len(pool) == 1:
+        return pool[0]
+    if pool:
+        raise _choice(name, pool, "labels", "label_column")
     raise ValueError(
-        f"{name} has no column of labels: none has two values, or a name such as y_true, label, "
-        f"target, outcome or y. I{_columns_of([c.name for c in columns])[1:]}; name it with "
-        "--label-column."
+        f"{name} has no column of labels: none has a name such as y_true, label, target, outcome "
+        f"or y. I{_columns_of([c.name for c in columns])[1:]}; name it with --label-column."
     )
 
 
 def _choice(name, columns, role, argument):
     """The error for columns of which each may have a role."""
+    number = "a column" if len(columns) == 1 else f"{len(columns)} columns"
     listed = " or ".join(repr(column.name) for column in columns)
-    sentence = f"{name} has {len(columns)} columns that may be its {role}, {listed}"
+    sentence = f"{name} has {number} that may be its {role}, {listed}"
     return ChoiceError(sentence, [{argument: column.name} for column in columns])
-
-
-def _is_named_by(column, columns):
-    """Whether the values of a column are classes that the names of other columns state.
-
-    All of them, or one of two, as in p_churn. Numbers are classes if the columns sum to one.
-    """
-    shares = [share for share in columns if share.is_share and share is not column]
-    classes = sorted(column.texts)
-    if column.n_values == 2 and (column.values is None or plain_event(classes) is not None):
-        forecasts = [share for share in shares if states_forecast(share.name)]
-        if any(read_name(share.name, classes).kind == "class" for share in forecasts):
-            return True
-    if not 2 <= len(classes) <= len(shares):
-        return False
-    reading = match_names([share.name for share in shares], classes)
-    if reading is None or column.values is None:
-        return reading is not None
-    return _sum_to_one(_matched(shares, reading))
-
-
-def _matched(columns, reading):
-    """The columns that name a class."""
-    return [
-        column
-        for column, place in zip(columns, reading or (), strict=False)
-        if isinstance(place, int)
-    ]
 
 
 def _sum_to_one(columns):
@@ -370,17 +322,18 @@ def _sum_to_one(columns):
 
 
 def _find_probabilities(name, label, columns):
-    """Columns that can be probabilities, and why; names of classes need no values."""
+    """The columns of probabilities, by their names."""
     _refuse_confidence(name, label, columns)
     classes, names = sorted(label.texts), [column.name for column in columns]
     reading = match_names(names, classes)
-    named = _matched(columns, reading) or [c for c in columns if c.states_a_class(classes)]
+    places = zip(columns, reading or (), strict=False)
+    named = [column for column, place in places if isinstance(place, int)]
+    named = named or [column for column in columns if column.states_a_class(classes)]
     if label.n_values > 2 or _is_list(names, classes, reading):
         beside = [column for column in columns if column.is_share and column not in named]
         if _sum_to_one(named):  # then a class without samples has only 0
             beside = [c for c in beside if states_forecast(c.name) or not c.values.any()]
-        several = [c for c in columns if c in named or c in beside] or columns
-        return several, BY_NAMES if len(several) > 1 else BY_NAME
+        return [c for c in columns if c in named or c in beside] or columns
     stated = [
         column
         for column in columns
@@ -389,19 +342,15 @@ def _find_probabilities(name, label, columns):
     fractions = [column for column in columns if column.is_share and column.has_fractions]
     scores = [column for column in stated if column.is_share]
     if scores and (not fractions or any(column in fractions for column in scores)):
-        pool, why = scores, BY_NAME
-    elif stated and fractions:  # a decision, percentages or logits beside a share
+        pool = scores
+    elif fractions:  # none is named, or a decision, percentages or logits are
         raise _choice(name, [*stated, *fractions], "probability", "score_column")
-    elif stated or fractions:
-        pool, why = stated or fractions, "the only column of values in [0, 1]"
-        why = BY_NAME if stated else why
     else:
-        pool, why = columns if len(columns) == 1 else [], "the only column left"
-    if len(pool) > 1:
-        pool = [column for column in pool if column.has_fractions] or pool
+        pool = stated
+    pool = [column for column in pool if len(pool) > 1 and column.has_fractions] or pool
     if len(pool) > 1:
         raise _choice(name, pool, "probability", "score_column")
-    return pool, why
+    return pool
 
 
 def _is_list(names, classes, reading):

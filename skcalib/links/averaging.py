@@ -303,8 +303,18 @@ class ModelAverage:
                 if likely < best - _OUT_OF_REACH:
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent, score)
-        if self.basis.confusion:
-            self._add_confusion(fitted)
+        if self.basis.confusion:  # constants by most likely class, for the best model
+            parent = max(fitted.values(), key=lambda model: model.evidence)
+            groups = (*parent.groups, *CONFUSION)
+            score = self.score_sums(parent.proba, self.all_directions)
+            gain, n_added = self._gain(parent, groups, score)
+            # The statistic must exceed its expectation by one standard deviation, for K (K - 1)
+            # degrees of freedom. Only then do they count in the intervals, which are longer so.
+            if 2 * gain > n_added + np.sqrt(2 * n_added):
+                self.directions = self.all_directions
+                model = self._fit_one(groups, parent, score)
+                evidence = model.evidence - PRIOR.confusion
+                fitted[frozenset(groups)] = replace(model, evidence=evidence)
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
     def _weigh(self, fitted, identity):
@@ -316,20 +326,6 @@ class ModelAverage:
         shares = softmax([identity, *evidence])
         shares[shares < _NEGLIGIBLE] = 0.0
         self.shares = shares / shares.sum()
-
-    def _add_confusion(self, fitted):
-        """Add constants by most likely class to the best model, if a score test supports them."""
-        parent = max(fitted.values(), key=lambda model: model.evidence)
-        groups = (*parent.groups, *CONFUSION)
-        score = self.score_sums(parent.proba, self.all_directions)
-        gain, n_added = self._gain(parent, groups, score)
-        # The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        # of freedom. Only then do they count in the intervals, which are longer with them.
-        if 2 * gain > n_added + np.sqrt(2 * n_added):
-            self.directions = self.all_directions
-            model = self._fit_one(groups, parent, score)
-            evidence = model.evidence - PRIOR.confusion
-            fitted[frozenset(groups)] = replace(model, evidence=evidence)
 
     def _log_likelihood(self, proba):
         return float(self.weight @ self._logs(proba))

@@ -617,6 +617,9 @@ class Alternatives:
     """
 
     _state: tuple[str, ...] = ("log_ratio", "lowest", "lowest_at", "n_seen")
+    log_ratio: np.ndarray
+    lowest: np.ndarray
+    lowest_at: np.ndarray
 
     def __init__(self, prior: np.ndarray) -> None:
         self.prior = prior / prior.sum()
@@ -680,6 +683,8 @@ class ScoreAlternatives(Alternatives):
     """
 
     _state = (*Alternatives._state, "sums", "cells", "lowest_cells")
+    cells: np.ndarray
+    lowest_cells: np.ndarray
 
     def __init__(
         self, harmonics: int = HARMONICS, function: Callable[..., np.ndarray] | None = None

@@ -727,31 +727,28 @@ class FittedFromParts(Recalibrator):
         seen, subsample = (0, None) if before is None else (self.n_samples_seen_, before)
         if weight.any():
             weight, values = check_weight(weight, len(raw)), self._validated(raw)
-            rows = np.flatnonzero(weight > 0)
-            most = min(self._most_samples, self._most_values // len(known))
+            rows = weight > 0
+            if not rows.all():
+                values, labels, weight = values[rows], labels[rows], weight[rows]
             # The key of a sample depends on its number, and not on the sizes of the calls.
-            keys = np.random.Generator(np.random.PCG64(0).advance(seen)).random(len(rows))
-            seen += len(rows)
-            smallest = _smallest(keys, most)
-            rows = rows[smallest]
-            subsample = {
-                "values": values[rows],
-                "labels": labels[rows],
-                "weight": weight[rows],
-                "key": keys[smallest],
-            }
+            keys = np.random.Generator(np.random.PCG64(0).advance(seen)).random(len(weight))
+            seen += len(weight)
+            columns = {"values": values, "labels": labels, "weight": weight, "key": keys}
             if before is not None:
-                joined = {name: np.append(before[name], subsample[name], axis=0) for name in before}
-                smallest = _smallest(joined["key"], most)
-                subsample = {name: column[smallest] for name, column in joined.items()}
+                columns = {name: np.append(before[name], columns[name], axis=0) for name in before}
+            # Those of the smallest keys are kept, so every sample is as likely to be.
+            most = min(self._most_samples, self._most_values // len(known))
+            smallest = np.sort(np.argsort(columns["key"], kind="stable")[:most])
+            subsample = {name: column[smallest] for name, column in columns.items()}
         if subsample is None:
             raise ValueError("X has no sample of positive weight: at least one is needed.")
         if np.ndim(X) == 2:
             validate_data(self, X, reset=before is None, skip_check_array=True)
         self.classes_ = known
         try:
-            columns = (subsample[name] for name in ("weight", "values", "labels"))
-            weight, values, labels = drop_zero_weights(*columns)
+            weight, values, labels = drop_zero_weights(
+                subsample["weight"], subsample["values"], subsample["labels"]
+            )
             return self._learn(self._samples(values, labels, weight))
         finally:  # a warning that is an error must not lose the samples
             self._subsample, self.n_samples_seen_ = subsample, seen
@@ -779,11 +776,6 @@ class FittedFromParts(Recalibrator):
         for name in ("_subsample", "n_samples_seen_"):  # of earlier calls of partial_fit
             self.__dict__.pop(name, None)
         return super()._learn(samples)
-
-
-def _smallest(keys, most):
-    """Rows of the smallest keys, at most so many, in order: every row is as likely to be one."""
-    return np.sort(np.argsort(keys, kind="stable")[:most])
 
 
 # --- Sketches -------------------------------------------------------------------------------------

@@ -871,7 +871,9 @@ class GroupEffects:
             proba = softmax(self.apply(start, group), axis=1)
             residual = weight[:, None] * (target - proba)
             along = np.einsum("nk,nk->n", residual, direction)
-            gradient = self._sums(np.column_stack([residual, along]), group) - prior * self.effects
+            columns = [*residual.T, along]
+            sums = [np.bincount(group, column, self.n_groups) for column in columns]
+            gradient = np.stack(sums, axis=1) - prior * self.effects
             curvature = self._curvature(proba, direction, group, weight)
             curvature[:, diagonal, diagonal] += prior
             step = np.linalg.solve(curvature, gradient[:, :, None])[:, :, 0]
@@ -884,11 +886,6 @@ class GroupEffects:
         if not self.slopes:
             return np.zeros_like(start)
         return (start - start.mean(axis=1, keepdims=True) - self.centre) / self.scale
-
-    def _sums(self, values, group):
-        """Sums (G, m) of the columns over groups."""
-        columns = [np.bincount(group, column, self.n_groups) for column in values.T]
-        return np.stack(columns, axis=1)
 
     def _curvature(self, proba, direction, group, weight):
         """Information (G, K + 1, K + 1) of each group."""

@@ -439,8 +439,9 @@ class RecalibratorSelection(Record):
     def __str__(self) -> str:
         width = max(map(len, self.names))
         rows = [f"{'':{width}}  held-out loss  worse than best by"]
-        columns = (self.names, self.losses, self.differences, self.standard_errors)
-        for name, loss, worse, error in zip(*columns, strict=True):
+        for name, loss, worse, error in zip(
+            self.names, self.losses, self.differences, self.standard_errors, strict=True
+        ):
             row = f"{name:{width}}  {loss:13.5f}  {worse:9.5f} +- {error:.5f}"
             rows.append(row + ("  chosen" if name == self.chosen else ""))
         return "\n".join(rows)

@@ -90,8 +90,12 @@ class OneVsRestRecalibrator(Recalibrator):
     def _apply_map(self, forecast):
         if forecast.shape[1] == 2:
             return _both_columns(*self._maps, forecast, *self._ends)
-        tasks = zip(self._maps, rests_and_classes(forecast), self._ends, strict=True)
-        pairs = Parallel(prefer="threads")(delayed(_both_columns)(*task) for task in tasks)
+        pairs = Parallel(prefer="threads")(
+            delayed(_both_columns)(fitted, pair, ends)
+            for fitted, pair, ends in zip(
+                self._maps, rests_and_classes(forecast), self._ends, strict=True
+            )
+        )
         p = np.stack([proba[:, 1] for proba in pairs], axis=1)
         return divided_by_sum(p, forecast)
 
@@ -238,8 +242,8 @@ class _LinkAtRows(BinaryMap):
         label, share, start = self._target[:, 1], self._share, np.array(self.identity)
         if len(label) > 4 * _PILOT:
             rows = np.linspace(0, len(label) - 1, _PILOT).astype(int)
-            loss = logistic_loss(features[:, rows], label[rows], share[rows])
-            pilot = minimise_convex(*loss, start, max_values=_MOST_VALUES)
+            value, slopes = logistic_loss(features[:, rows], label[rows], share[rows])
+            pilot = minimise_convex(value, slopes, start, max_values=_MOST_VALUES)
             start = pilot.parameters if pilot.converged else start
         tolerance = likelihood_tolerance(n_samples)
         bounded = [k for k, (low, _) in enumerate(self.bounds(2) or []) if low is not None]
@@ -247,9 +251,11 @@ class _LinkAtRows(BinaryMap):
         value, slopes = logistic_loss(features, label, share)
         for active in chain.from_iterable(subsets):
             free = np.setdiff1d(np.arange(len(start)), active)
-            loss = logistic_loss(features[free], label, share) if active else (value, slopes)
+            free_value, free_slopes = (
+                logistic_loss(features[free], label, share) if active else (value, slopes)
+            )
             minimum = minimise_convex(
-                *loss, start[free], tolerance=tolerance, max_values=_MOST_VALUES
+                free_value, free_slopes, start[free], tolerance=tolerance, max_values=_MOST_VALUES
             )
             if not minimum.converged:
                 return None

@@ -240,7 +240,7 @@ def choose_advice(findings: Findings, problem: Problem) -> Advice:
 
 def _reason_for_none(findings, binary):
     """The first reason against a map, or empty; a sentence on each is in `advice_on_maps`."""
-    if any(suspicion.comes_before_advice for suspicion in findings.suspicions):
+    if any(suspicion.invalidates or suspicion.stops_advice for suspicion in findings.suspicions):
         return "input"
     if min(n_labels(binary, column) for column in (0, 1)) < FEWEST_LABELS:
         return "few_labels"  # of the event, or for several classes of right or wrong predictions

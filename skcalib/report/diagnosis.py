@@ -103,11 +103,6 @@ class Suspicion:
         """True if the probabilities or the samples are probably not what they should be."""
         return bool(self.headline)
 
-    @property
-    def comes_before_advice(self) -> bool:
-        """True if the input must be corrected before recalibration."""
-        return self.invalidates or self.stops_advice
-
 
 def find_suspicions(
     problem: Problem,

@@ -165,22 +165,20 @@ def _tiles(findings):
     else:
         note, ratio = f"rate of {event_name(findings)}", findings.observed_expected_ratio
         note += "" if ratio is None else f"; {observed_expected(ratio)}"
-    error, error_note = typical_error(findings)
-    typical, advice = (error, f"typical error{findings.of_confidence}"), findings.advice
+    name, (size, of_size) = f"typical error{findings.of_confidence}", typical_error(findings)
+    error = Tile(((size, name),), of_size)
     if findings.input_is_suspect:
-        typical, error_note = ("Unknown", typical[1]), "check the input first"
+        error = Tile((("Unknown", name),), "check the input first")
     elif not findings.miscalibrated:
-        typical, error_note = ("No error", "detected"), f"{error} could be missed ({error_note})"
-    before, gain_note = advice.log_loss["before"], "no recalibration recommended"
-    (loss,) = numbers(before)
-    if advice.recommended is not None:
-        loss = " -> ".join(numbers(before, advice.log_loss["after"]))
-        gain_note = f"cross-validated, after {recalibrator_name(advice.recommended)}"
-    return (
-        Tile(averages, note),
-        Tile((typical,), error_note),
-        Tile(((loss, "log loss"),), gain_note),
-    )
+        error = Tile((("No error", "detected"),), f"{size} could be missed ({of_size})")
+    losses, recommended = findings.advice.log_loss, findings.advice.recommended
+    (before,) = numbers(losses["before"])
+    gain = Tile(((before, "log loss"),), "no recalibration recommended")
+    if recommended is not None:
+        change = " -> ".join(numbers(losses["before"], losses["after"]))
+        applied = f"cross-validated, after {recalibrator_name(recommended)}"
+        gain = Tile(((change, "log loss"),), applied)
+    return Tile(averages, note), error, gain
 
 
 # --- Ranges and classes ---------------------------------------------------------------------------
@@ -686,13 +684,13 @@ def _side_by_side(comparison):
     columns, off, ranks_by_loss = [], [], ranks(comparison, "log")
     for k, (name, report) in enumerate(comparison.reports.items(), start=1):
         findings, advice = report.findings, report.findings.advice
-        error, ends = "none detected", findings.typical_error
+        loss = interval(findings.error("log", "canonical").expected_loss)
+        error = "none detected"
         if findings.miscalibrated:
             off.append(k)
             error, _ = typical_error(findings)
-            if ends["low"]:
-                between = points_between(ends["low"], ends["high"]).replace(" to ", ", ")
-                error += f" [{between}]"
+            low, high = findings.typical_error["low"], findings.typical_error["high"]
+            error += f" [{points_between(low, high).replace(' to ', ', ')}]" if low else ""
         average, ratio = "none", findings.observed_expected_ratio
         if findings.n_classes > 2:
             average = _signed_points(findings.confidence_gap)
@@ -703,21 +701,24 @@ def _side_by_side(comparison):
             (after,) = numbers(advice.log_loss["after"])
             gain = f"{after}, {recalibrator_name(advice.recommended)}"
         rank, lowest, highest = ranks_by_loss[name]
-        rank_text = f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
-        loss = interval(findings.error("log", "canonical").expected_loss)
-        columns.append((loss, error, average, gain, rank_text))
-    losses, errors, averages, gains, rank_texts = zip(*columns, strict=True)
+        place = f"{rank}" if lowest == highest else f"{rank} ({lowest} to {highest})"
+        columns.append((loss, error, average, gain, place))
+    names = (
+        "Log loss",
+        "Typical error",
+        "O/E" if findings.n_classes == 2 else "Confidence - accuracy",
+        "Log loss after recalibration",
+        "Rank by log loss",
+    )
+    rows = [
+        Row((name, *cells), marked=tuple(off) if name == "Typical error" else ())
+        for name, *cells in zip(names, *columns, strict=True)
+    ]
     return Table(
         "One model in each column (*: miscalibrated). In parentheses: ranks that the simultaneous "
         "intervals of all differences allow.",
         ("Model", *comparison.reports),
-        (
-            Row(("Log loss", *losses)),
-            Row(("Typical error", *errors), marked=tuple(off)),
-            Row(("O/E" if findings.n_classes == 2 else "Confidence - accuracy", *averages)),
-            Row(("Log loss after recalibration", *gains)),
-            Row(("Rank by log loss", *rank_texts)),
-        ),
+        tuple(rows),
     )
 
 

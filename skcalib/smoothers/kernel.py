@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
-from scipy.special import gammaln, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
@@ -25,7 +25,12 @@ from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers.kernel_sums import kernel_average, leave_one_out, log_likelihoods
+from skcalib.smoothers.kernel_sums import (
+    kernel_average,
+    leave_one_out,
+    log_constants,
+    log_likelihoods,
+)
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -176,13 +181,12 @@ class DirichletKernel(Smoother):
 
     def _write(self, add, x):
         shape = self._points / self._points.sum(axis=1, keepdims=True) / self.bandwidth_
-        shift = gammaln(shape.sum(axis=1) + 2) - gammaln(shape + 1).sum(axis=1)
         positive = {"least": np.log(np.finfo(float).tiny), "far": -1e300}
         log = add("log", add("normalise", x, x), **positive)
         if self._curve is not None:
             log = add("log", add("softmax", self._curve._write(add, log)), **positive)
         terms = add("matrix", log, coef=shape.T)
-        terms = add("scale", terms, shift=shift + np.log(self.weight_))
+        terms = add("scale", terms, shift=log_constants(shape, self.weight_))
         return add("matrix", add("softmax", terms), coef=self.target_[:, 1:])
 
     def log_likelihood(self) -> float:
@@ -421,7 +425,6 @@ def _refine(curve, most):
 
 _PROBES = 200  # number of forecasts whose neighbours are counted
 _TOO_FAR = 0.01  # largest error of a calibrated forecast, as a share of the uncertainty
-_TINY = np.finfo(np.float64).tiny
 
 
 def _warn_few_neighbours(kernel, rng):
@@ -433,9 +436,8 @@ def _warn_few_neighbours(kernel, rng):
     (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
     rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
     points, scaled = kernel.forecast_[rows], kernel._points / bandwidth
-    log_kernel = np.log(np.maximum(kernel._points[rows], _TINY)) @ scaled.T
-    log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
-    log_kernel += np.log(kernel.weight_)
+    log_kernel = log_positive(kernel._points[rows]) @ scaled.T
+    log_kernel += log_constants(scaled, kernel.weight_)
     log_kernel[np.arange(len(rows)), rows] = -np.inf
     share = softmax(log_kernel, axis=1)
     square = np.sum(share**2, axis=1)

@@ -42,11 +42,9 @@ from scipy.special import gammaln, xlog1py, xlogy
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.parallel import one_thread
+from skcalib.links.logits import log_positive
 from skcalib.smoothers._base import check_at_least_two
 
-# The smallest positive number replaces forecasts of exactly 0: with log 0, the weight of a zero at
-# a zero would be indeterminate.
-TINY = np.finfo(np.float64).tiny
 _PAIRS = 1_100_000  # up to this number of pairs of two columns the direct sum is faster
 
 
@@ -145,8 +143,7 @@ def dirichlet_average(
     one_hot = np.all((values == 0) | (values == 1)) and np.all(values.sum(axis=1) == 1)
     by_segment = bool(n_values == 0 or one_hot)
     scaled = np.asarray(forecast, dtype=np.float64) / bandwidth
-    constant = gammaln(scaled.shape[1] + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
-    constant = constant + np.log(np.asarray(weight, dtype=np.float64))
+    constant = log_constants(scaled, weight)
     if by_segment and n_values > 0:
         segment = values.argmax(axis=1)
         order = np.argsort(segment, kind="stable")
@@ -162,6 +159,12 @@ def dirichlet_average(
     if by_segment:
         averages[averages < _UNDERFLOW] = 0.0
     return averages, peak + np.log(mass)
+
+
+def log_constants(scaled: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The :math:`c_j` (n,) of sources (n, K) divided by the bandwidth, and of their weights."""
+    constant = gammaln(scaled.shape[1] + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
+    return constant + np.log(np.asarray(weight, dtype=np.float64))
 
 
 def dirichlet_log_likelihoods(
@@ -192,7 +195,8 @@ def weight_of_others(weight: np.ndarray) -> np.ndarray:
 
 def _sums(points, sources, leave_out, n_jobs):
     """Sums (m, V) of kernels relative to the exponentials of their peaks (m,)."""
-    log_points = np.log(np.maximum(points, TINY))
+    # With log 0, the weight of a zero at a zero would be indeterminate.
+    log_points = log_positive(points)
     n_points, n_sources, position = len(points), len(sources.order), None
     if leave_out:
         check_at_least_two(n_sources)
@@ -519,7 +523,7 @@ _ENTRIES = 1 << 20  # pairs of isolated points and sources per chunk
 
 def logits(forecast: np.ndarray) -> np.ndarray:
     """log x_1 - log x_0, where the smallest positive number replaces 0."""
-    low, high = np.log(np.maximum(np.asarray(forecast, dtype=np.float64), TINY)).T
+    low, high = log_positive(np.asarray(forecast, dtype=np.float64)).T
     return high - low
 
 
@@ -742,7 +746,7 @@ TO_COEFFICIENTS[0] /= 2
 _LOG_REACH = -39.0  # kernels below e^-39 of the kernel of the point on itself are left out
 _EXTENT = 36.0  # length of a panel times length of its reach
 _CURVED = 3.0  # longest panel near branch points of the logarithms
-_T_MAX = 709.0  # logits of TINY and of its complement lie within
+_T_MAX = 709.0  # logits of the smallest positive number and of its complement lie within
 _GRID = 260  # points at which reaches are found by bisection; interpolated in between
 _SERIES_FROM = 16.0  # Stirling's series is exact to 1e-14 from here
 

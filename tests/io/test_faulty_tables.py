@@ -60,14 +60,15 @@ def test_names_that_are_numbers(tmp_path):
     for names in ("label,0,1", "label,0.0,1.0"):
         path.write_text(f"{names}\n{lines(Y, 1 - P, P)}")
         assert len(read_predictions(path).y_true) == N
+    chosen = {"label_column": "0", "score_column": "1"}
     path.write_text(f",0,1\n{lines(range(N), Y, P)}")
-    assert len(read_predictions(path).y_true) == N
+    assert len(read_predictions(path, **chosen).y_true) == N
     path.write_text(f"0,1\n{ROWS}\n")
-    predictions = read_predictions(path, label_column="0")
+    predictions = read_predictions(path, **chosen)
     assert len(predictions.y_true) == N and np.array_equal(predictions.y_proba, P)
     pytest.importorskip("pyarrow")
     pd.DataFrame({"0": Y, "1": P}).to_parquet(tmp_path / "f.parquet")
-    assert len(read_predictions(tmp_path / "f.parquet").y_true) == N
+    assert len(read_predictions(tmp_path / "f.parquet", **chosen).y_true) == N
 
 
 MISSING = "looks like a missing value: leave out its rows"
@@ -140,8 +141,8 @@ def test_confidences(names, columns, tmp_path):
 @pytest.mark.parametrize(
     ("names", "columns", "proba"),
     [
-        ("label,confidence", (Y, P), P),  # with values below one half
-        ("correct,confidence", (RIGHT, CONFIDENCE), CONFIDENCE),  # as the message advises
+        ("label,score", (Y, P), P),  # with values below one half
+        ("y_true,score", (RIGHT, CONFIDENCE), CONFIDENCE),  # as the message advises
         ("label,pred,p_1,confidence", (Y, PREDICTED, P, CONFIDENCE), P),
         ("label,pred,score", (Y, PREDICTED, P), P),
     ],
@@ -151,3 +152,17 @@ def test_probabilities_beside_predictions(names, columns, proba, tmp_path):
     path = tmp_path / "f.csv"
     path.write_text(f"{names}\n{lines(*columns)}")
     assert np.array_equal(read_predictions(path).y_proba, proba)
+
+
+def test_the_calibration_of_a_confidence(tmp_path):
+    """As the message advises, by names that are asked for."""
+    path = tmp_path / "f.csv"
+    path.write_text(f"correct,confidence\n{lines(RIGHT, CONFIDENCE)}")
+    for chosen, words in (
+        ({}, "label_column='correct'"),
+        ({"label_column": "correct"}, "score_column='confidence'"),
+    ):
+        with pytest.raises(ValueError, match=f": pass {words}\\.$"):
+            read_predictions(path, **chosen)
+    read = read_predictions(path, label_column="correct", score_column="confidence")
+    assert np.array_equal(read.y_true, RIGHT) and np.array_equal(read.y_proba, CONFIDENCE)

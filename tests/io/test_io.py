@@ -51,18 +51,8 @@ def test_npz(tmp_path):
         assert read.y_true.tolist() == list(y_true) and read.y_proba.tolist() == y_proba.tolist()
         assert labels == (read.labels if read.labels is None else read.labels.tolist())
         assert read.event == read_event
-
-
-def test_files_that_are_refused(tmp_path):
-    (tmp_path / "p.txt").touch()
-    np.savez(tmp_path / "p.npz", y_true=["sick", "well"], y_proba=[0.75, 0.5])
-    for name, event, message in (
-        ("absent.npz", None, r"absent.npz is not a file\.$"),
-        ("p.txt", None, r"^p.txt must end in \.npz, \.csv, \.parquet: write its"),
-        ("p.npz", "ill", "--event ill is not a class of p.npz"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            read_predictions(tmp_path / name, event=event)
+    with pytest.raises(ValueError, match="--event ill is not a class of p.npz"):
+        read_predictions(tmp_path / "p.npz", event="ill")
 
 
 def test_the_column_of_labels_is_chosen(read):
@@ -111,13 +101,13 @@ BITS = "y,{};1,0.75;0,0.25"
         (CHURN.format("p_churn"), "stay", ["churn", "stay"], [0.25, 0.75]),
         (CHURN.format("p_stay"), None, ["churn", "stay"], [0.75, 0.25]),
         (CHURN.format("p"), "Stay", ["churn", "stay"], [0.75, 0.25]),
-        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("p_1", "1", "Score", "")),
+        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("p_1", "Score", "")),
         (BITS.format("p"), "1", [0, 1], [0.75, 0.25]),
         (BITS.format("prob[0]"), None, [1, 0], [0.75, 0.25]),
         (BITS.format("p_0"), "1", [0, 1], [0.25, 0.75]),
-        (BITS.format("rf"), "0", [1, 0], [0.75, 0.25]),
-        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("rf", "p_churn")),
-        ("y,rf;yes,0.75;no,0.25", None, ["no", "yes"], [0.75, 0.25]),
+        (BITS.format("rf_p"), "0", [1, 0], [0.75, 0.25]),
+        *((BITS.format(name), None, [0, 1], [0.75, 0.25]) for name in ("rf_p", "p_churn")),
+        ("y,rf_p;yes,0.75;no,0.25", None, ["no", "yes"], [0.75, 0.25]),
         ("y,p;1.0,0.2;0.0,0.9;;1.0,1e-3", None, [0, 1], [0.2, 0.9, 1e-3]),
         ("y,p;-1,0.2;1,0.5", None, [-1, 1], [0.2, 0.5]),
         ("y,p;True,0.2;False,0.5", None, ["False", "True"], [0.2, 0.5]),
@@ -166,6 +156,10 @@ REFUSED = [
     ("y,c,d;a,0.7,0.3;b,0.2,0.8;e,.5,.5", None, "label 'a', but no column .* such as 'p_a'"),
     ("y,p_a,prob_a;a,0.7,0.3;b,0.2,0.8", None, "score_column='p_a' or score_column='prob_a'"),
     ("y,c,d;a,0.7,0.3;b,0.2,0.8", None, "score_column='c' or score_column='d'"),
+    *(
+        (BITS.format(name), None, f"a column that may be its probability, '{name}': pass score_col")
+        for name in ("1", "rf")
+    ),
 ]
 
 

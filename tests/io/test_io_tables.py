@@ -87,7 +87,9 @@ MESSAGES = [
     ("", NO_ROW),
     ("\n \n", NO_ROW),
     ("y,p\n\n", NO_ROW),
-    ("a,b\n0,.1\n", "has no column of labels: none has two values, or a name such as y_true, l"),
+    ("a,b\n0,.1\n", "has a column that may be its labels, 'a': pass label_column='a'."),
+    ("a,b\n.2,.1\n", "has no column of labels: none has a name such as y_true, label, target, ou"),
+    ("y,vote\n0,1\n", "has no column of probabilities besides 'y': none has a name such as p or"),
     ("Label,LABEL,p\n0,1,.1\n", "has 2 columns that may be its labels, 'Label' or 'LABEL': pass"),
     ("y\n0\n", "has no column of probabilities besides 'y'."),
     ("y,p,p\n0,0.2,0.8\n", "has two columns named 'p': rename one of them."),
@@ -200,10 +202,10 @@ CATS |= {"species": np.resize(["ant", "bee", "cat"], 60), "size": np.arange(60) 
         ),
         (
             CATS,
-            {},
+            {"label_column": "species"},
             ["size"],
-            "labels: species (its values are names of columns); probabilities: ant, bee, cat (by "
-            "their names); features: size",
+            "labels: species (as requested); probabilities: ant, bee, cat (by their names); "
+            "features: size",
         ),
     ],
 )
@@ -428,7 +430,7 @@ def test_messages_of_parquet(parquet):
         ({"y": [b"\xff", b"b"], "p_b": [0.1, 0.2]}, "is not a readable parquet file: 'utf-8'"),
         ({"y": [[1], [2]], "p_b": [0.1, 0.2]}, "has one column of probabilities, 'p_b', which"),
         ({"y": [], "p": []}, "must have a line of column names and at least one row"),
-        ({"q": [0], "p": [0.1]}, "has no column of labels"),
+        ({"q": [0.5], "p": [0.1]}, "has no column of labels"),
     ):
         said = message_of(read_predictions, parquet(columns))
         assert said.startswith(f"p.parquet {message}")

@@ -63,10 +63,6 @@ TAKEN = {
         {"default": BITS, "y_true": FLAG, "y_pred_proba": P},
         ("y_true", "y_pred_proba", 1, "by its name"),
     ),
-    "classes of a ship beside the outcome": (
-        {"class": np.resize(["1st", "2nd", "3rd"], N), "survived": FLAG, "p_survived": P},
-        ("survived", "p_survived", 1, "by its name"),
-    ),
     "an outcome that never happened": (
         {"vip": VIP, "churned": np.zeros(N, int), "score": P},
         ("churned", "score", 1, "by its name"),
@@ -78,50 +74,6 @@ TAKEN = {
     "a decision beside the label": (
         {"outcome": FLAG, "prediction": BITS, "score": P},
         ("outcome", "score", 1, "by its name"),
-    ),
-    "a decision beside a label of another name": (
-        {"bought": FLAG, "y_pred": BITS, "score": P},
-        ("bought", "score", 1, "the only column with two values"),
-    ),
-    "only two values": (
-        {"age": AGE, "bought": FLAG, "score": P},
-        ("bought", "score", 1, "the only column with two values"),
-    ),
-    "identifiers of two": (
-        {"site_id": BITS, "bought": FLAG, "score": P},
-        ("bought", "score", 1, "the only column with two values"),
-    ),
-    "dates of two": (
-        {"month": two("2026-01-01", "2026-02-01"), "bought": FLAG, "score": P},
-        ("bought", "score", 1, "the only column with two values"),
-    ),
-    "two spellings of a number": (
-        {"visits": AGE, "bought": two("0", "1.0"), "score": P},
-        ("bought", "score", 1, "the only column with two values"),
-    ),
-    "a class that a column names": (
-        {"vip": VIP, "result": two("win", "loss"), "p_win": P},
-        ("result", "p_win", "win", "its values are names of columns"),
-    ),
-    "columns of classes": (
-        {"vip": VIP, "species": THREE, **EACH},
-        ("species", list(EACH), None, "its values are names of columns"),
-    ),
-    "columns of numbered classes": (
-        {"digit": DIGIT, "vip": VIP, "size": AGE, "p_0": P0, "p_1": P1, "p_2": P2},
-        ("digit", ["p_0", "p_1", "p_2"], None, "its values are names of columns"),
-    ),
-    "numbers of columns that are features": (
-        {"rooms": DIGIT, "f0": P, "f1": Q, "f2": P, "bought": FLAG, "score": Q},
-        ("bought", "score", 1, "the only column with two values"),
-    ),
-    "columns of classes and a predicted class": (
-        {"species": THREE, "predicted": np.roll(THREE, 1), **EACH},
-        ("species", list(EACH), None, "its values are names of columns"),
-    ),
-    "columns of classes and an outcome": (
-        {"label": THREE, "churned": FLAG, **EACH},
-        ("label", list(EACH), None, "by its name"),
     ),
     "the truth in capitals": (
         {"GroundTruth": FLAG, "fold": BITS, "Score": P},
@@ -183,11 +135,68 @@ REFUSED = {
     "sex and a flag": ({"sex": SEX, "bought": FLAG, "score": P}, LABEL, ["sex", "bought"]),
     "two outcomes": ({"default": FLAG, "y": BITS, "score": P}, LABEL, ["default", "y"]),
     "two codings": ({"target": FLAG, "outcome": CHURN, "p": P}, LABEL, ["target", "outcome"]),
-    "three classes and one score": (
-        {"class": THREE, "vip": VIP, "score": P},
+    "a decision beside a label of another name": (
+        {"bought": FLAG, "y_pred": BITS, "score": P},
         LABEL,
-        ["class", "vip"],
+        ["bought"],
     ),
+    "only two values": (
+        {"age": AGE, "bought": FLAG, "score": P},
+        LABEL,
+        ["bought"],
+    ),
+    "identifiers of two": (
+        {"site_id": BITS, "bought": FLAG, "score": P},
+        LABEL,
+        ["bought"],
+    ),
+    "dates of two": (
+        {"month": two("2026-01-01", "2026-02-01"), "bought": FLAG, "score": P},
+        LABEL,
+        ["bought"],
+    ),
+    "two spellings of a number": (
+        {"visits": AGE, "bought": two("0", "1.0"), "score": P},
+        LABEL,
+        ["bought"],
+    ),
+    "a class that a column names": (
+        {"vip": VIP, "result": two("win", "loss"), "p_win": P},
+        LABEL,
+        ["vip", "result"],
+    ),
+    "columns of classes": (
+        {"vip": VIP, "species": THREE, **EACH},
+        LABEL,
+        ["vip", "species"],
+    ),
+    "columns of numbered classes": (
+        {"digit": DIGIT, "vip": VIP, "size": AGE, "p_0": P0, "p_1": P1, "p_2": P2},
+        LABEL,
+        ["digit", "vip"],
+    ),
+    "numbers of columns that are features": (
+        {"rooms": DIGIT, "f0": P, "f1": Q, "f2": P, "bought": FLAG, "score": Q},
+        LABEL,
+        ["rooms", "bought"],
+    ),
+    "columns of classes and a predicted class": (
+        {"species": THREE, "predicted": np.roll(THREE, 1), **EACH},
+        LABEL,
+        ["species"],
+    ),
+    "columns of classes and an outcome": (
+        {"label": THREE, "churned": FLAG, **EACH},
+        LABEL,
+        ["label", "churned"],
+    ),
+    "classes of a ship beside the outcome": (
+        {"class": np.resize(["1st", "2nd", "3rd"], N), "survived": FLAG, "p_survived": P},
+        LABEL,
+        ["class", "survived"],
+    ),
+    "a share of another name": ({"churned": FLAG, "rf": P}, SCORE, ["rf"]),
+    "a share of no name beside features": ({"y": FLAG, "age": AGE, "q": P}, SCORE, ["q"]),
     "two scores": ({"churned": FLAG, "score": P, "score2": Q}, SCORE, ["score", "score2"]),
     "two models": (
         {"churned": FLAG, "rf_proba": P, "lr_proba": Q},
@@ -258,23 +267,20 @@ def read_or_ask(path, chosen):
 
 
 def test_the_event_chooses_the_column_that_has_it(tmp_path):
-    columns = {"vip": VIP, "state": CHURN, "score": P}
-    path = written(tmp_path / "x.csv", columns)
-    with pytest.raises(ValueError, match="label_column='vip' or label_column='state'"):
+    path = written(tmp_path / "x.csv", {"target": VIP, "outcome": CHURN, "score": P})
+    with pytest.raises(ValueError, match="label_column='target' or label_column='outcome'"):
         read_predictions(path)
     predictions = read_predictions(path, event="churn")
     assert predictions.y_true.tolist() == CHURN.tolist()
-    assert predictions.note.startswith(
-        "labels: state (it has the class churn); probability of churn: sc"
-    )
+    assert predictions.note.startswith("labels: outcome (by its name); probability of churn: score")
 
 
 def test_columns_with_another_role_are_no_labels(tmp_path):
-    path = written(tmp_path / "x.csv", {"site": BITS, "bought": FLAG, "vote": two(0, 1)})
-    chosen = {"features": ["site"], "score_column": "vote"}
+    path = written(tmp_path / "x.csv", {"default": BITS, "churned": FLAG, "died": two(0, 1)})
+    chosen = {"features": ["default"], "score_column": "died"}
     assert read_predictions(path, **chosen).y_true.tolist() == FLAG.tolist()
-    with pytest.raises(ValueError, match="label_column='bought' or label_column='vote'"):
-        read_predictions(path, ignore=["site"])
+    with pytest.raises(ValueError, match="label_column='churned' or label_column='died'"):
+        read_predictions(path, ignore=["default"])
 
 
 def test_a_label_that_is_sorted(tmp_path):
@@ -292,7 +298,7 @@ def test_a_table_without_probabilities_is_refused(tmp_path):
     with pytest.raises(ValueError, match="has no column of probabilities besides 'churned'"):
         read_predictions(path)
     path = written(tmp_path / "x.csv", {"id": np.arange(N), "age": AGE, "score": P})
-    with pytest.raises(ValueError, match="has no column of labels: none has two values"):
+    with pytest.raises(ValueError, match="has no column of labels: none has a name such as y_true"):
         read_predictions(path)
 
 

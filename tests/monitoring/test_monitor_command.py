@@ -404,14 +404,16 @@ SECOND_FILES = {
     "other case": ({"label": "DIED", "score": "riskScore"}, [], ""),
     "opposite": ({"label": "survived"}, [], "'survived', and s has 'Died': start another state"),
     "other label": (
-        {"label": "flag"},
+        {"label": "outcome"},
         [],
-        "b.csv has the labels 'flag', and s has 'Died': start another state or, if these are the "
-        "same labels, name the column: skcalib monitor b.csv --state s --label-column flag.",
+        "b.csv has the labels 'outcome', and s has 'Died': start another state or, if these are "
+        "the same labels, name the column: skcalib monitor b.csv --state s --label-column outcome.",
     ),
+    "no name of labels": ({"label": "flag"}, [], "b.csv --state s --label-column flag."),
     "other label, named": ({"label": "flag"}, ["--label-column", "flag"], ""),
     "another word for a score": ({"score": "RISK"}, [], ""),
-    "other score": ({"score": "model_b"}, [], "'model_b', which names no class"),
+    "other score": ({"score": "score_b"}, [], "'score_b', which names no class"),
+    "no name of a score": ({"score": "model_b"}, [], "b.csv --state s --score-column model_b."),
     "other score, named": ({"score": "model_b"}, ["--score-column", "model_b"], ""),
     "opposite score": ({"score": "survival_score"}, [], "which names no class"),
     "other classes": ({"words": ("no", "yes")}, [], "has the classes no and yes, and s has 0 and"),
@@ -446,8 +448,8 @@ def test_columns_of_later_files(here, capsys, case):
 
 def test_a_score_of_the_other_class_in_a_later_file(here):
     """It is converted: the state is that of two files of one class."""
-    named("a.csv", "answer", "p_yes", words=("no", "yes"))
-    named("b.csv", "answer", "p_yes", words=("no", "yes"), seed=1)
+    named("a.csv", "outcome", "p_yes", words=("no", "yes"))
+    named("b.csv", "outcome", "p_yes", words=("no", "yes"), seed=1)
     frame = pd.read_csv("b.csv")
     frame.assign(p_yes=1 - frame["p_yes"]).rename(columns={"p_yes": "p_no"}).to_csv("c.csv")
     for name, state in (("a", "s"), ("b", "s"), ("a", "t"), ("c", "t")):

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit, softmax
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -281,35 +280,46 @@ def test_labels_of_probability_zero_and_few_samples():
     np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
 
 
-def test_refusals_of_features_and_of_several_classes():
-    p, y, group, _ = grouped(200)
-    for features, message in (
-        (group[:-1], "features has 199 rows, but there are 200 forecasts"),
-        (csr_array(np.eye(200)), "features is sparse"),
-        (np.zeros((200, 2, 2)), r"features must have shape \(n_samples, n_features"),
-        (p, "features is a vector of 200 numbers that mostly differ, but a vector holds the group"),
-        (np.arange(200).astype("M8[D]"), "features is a vector of 200 times that mostly differ"),
-        (np.empty((200, 0)), "features has no column that can be used. Pass"),
+P, Y, GROUP, _ = grouped(200)
+PROBA, OF_THREE, FEATURES, _ = three_classes(100)
+
+
+@pytest.mark.parametrize(
+    ("options", "samples", "features", "message"),
+    [
+        ({}, (P, Y), GROUP[:-1], "features has 199 rows, but there are 200 forecasts"),
+        ({}, (P, Y), csr_array(np.eye(200)), "features is sparse"),
+        ({}, (P, Y), np.zeros((200, 2, 2)), r"features must have shape \(n_samples, n_features"),
+        ({}, (P, Y), P, "a vector of 200 numbers that mostly differ, but a vector holds the group"),
+        ({}, (P, Y), np.arange(200).astype("M8[D]"), "is a vector of 200 times that mostly differ"),
+        ({}, (P, Y), np.empty((200, 0)), "features has no column that can be used. Pass"),
+        ({"cv": 1}, (P, Y), GROUP, "cv must be a number of folds, at least 2, got 1"),
+        (
+            {"monotone": True},
+            (PROBA, OF_THREE),
+            FEATURES,
+            "monotone=True needs two classes, but there are 3",
+        ),
+    ],
+)
+def test_refusals_of_fit(options, samples, features, message):
+    with pytest.raises(ValueError, match=message):
+        s.GroupRecalibrator(**options).fit(*samples, features=features)
+
+
+def test_refusals_of_new_features():
+    fitted = s.GroupRecalibrator(cv=2).fit(PROBA, OF_THREE, features=FEATURES)
+    plain = s.GroupRecalibrator(cv=2).fit(PROBA, OF_THREE)
+    for recalibrator, features, message in (
+        (fitted, None, "features is None, but the recalibrator was fitted with features"),
+        (fitted, FEATURES[:5], "features has 5 rows, but there are 100 forecasts"),
+        (fitted, np.hstack([FEATURES] * 2), "features has 2 columns, but had 1 in fit"),
+        (fitted, FEATURES[:, 0], "is the group of each sample, but was a matrix of features in"),
+        (fitted, [["a"]] * 100, "had numbers in fit"),
+        (plain, FEATURES, "features were given, but fit had none"),
     ):
         with pytest.raises(ValueError, match=message):
-            s.GroupRecalibrator().fit(p, y, features=features)
-    with pytest.raises(ValueError, match="cv must be a number of folds, at least 2, got 1"):
-        s.GroupRecalibrator(cv=1).fit(p, y, features=group)
-    proba, y, X, _ = three_classes(100)
-    with pytest.raises(ValueError, match="monotone=True needs two classes, but there are 3"):
-        s.GroupRecalibrator(monotone=True).fit(proba, y, features=X)
-    fitted = s.GroupRecalibrator(cv=2).fit(proba, y, features=X)
-    for features, message in (
-        (None, "features is None, but the recalibrator was fitted with features"),
-        (X[:5], "features has 5 rows, but there are 100 forecasts"),
-        (np.hstack([X, X]), "features has 2 columns, but had 1 in fit"),
-        (X[:, 0], "features is the group of each sample, but was a matrix of features in fit"),
-        ([["a"]] * 100, "had numbers in fit"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            fitted.predict_proba(proba, features=features)
-    with pytest.raises(ValueError, match="features were given, but fit had none"):
-        clone(fitted).fit(proba, y).predict_proba(proba, features=X)
+            recalibrator.predict_proba(PROBA, features=features)
 
 
 @pytest.fixture(scope="module")

@@ -208,11 +208,13 @@ def test_what_is_refused():
             LabelShiftRecalibrator(**parameters).fit([0.2, 0.7, 0.4])
     lacking = LabelShiftRecalibrator(labels=[0, 1, 2]).fit(np.full((4, 3), 1 / 3), [0, 1, 1, 0])
     assert_allclose(lacking.predict_proba(np.eye(3)), np.eye(3))
-    with pytest.raises(ValueError, match=r"The source has no samples of the classes \[2\], or"):
-        lacking.adapt(np.full((4, 3), 1 / 3))
-    with pytest.raises(ValueError, match=r"Every forecast gives probability 0 to the classes \[1"):
-        LabelShiftRecalibrator([0.5, 0.5]).fit([0.0, 0.0])
-    with pytest.raises(NotFittedError):
-        LabelShiftRecalibrator([0.5, 0.5]).adapt([0.3, 0.4])
-    with pytest.raises(ValueError, match="X has 3 columns, but LabelShiftRecalibrator was fitted"):
-        LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.2, 0.3]).adapt(np.eye(3))
+    known = LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.2, 0.3])
+    unfitted = LabelShiftRecalibrator([0.5, 0.5])
+    for call, proba, error, message in (
+        (lacking.adapt, np.full((4, 3), 1 / 3), ValueError, r"has no samples of the classes \[2\]"),
+        (unfitted.adapt, [0.3, 0.4], NotFittedError, "not fitted yet"),
+        (unfitted.fit, [0.0, 0.0], ValueError, r"gives probability 0 to the classes \[1"),
+        (known.adapt, np.eye(3), ValueError, "X has 3 columns, but LabelShiftRecalibrator was fit"),
+    ):
+        with pytest.raises(error, match=message):
+            call(proba)

@@ -104,6 +104,40 @@ def test_equations_4_8_and_10():
             assert moment < n_bins * log(2) + tilt**2 / (2 * n)
 
 
+@pytest.mark.parametrize("dimension", [1, 5, 50])
+def test_equations_18_and_20(dimension):
+    """Lipschitz classes: their bound, and its rate log n / n^(1/3) at the best number of bins."""
+    ratios = []
+    for n in (10**6, 10**9, 10**12):
+        values = {}
+        for n_bins in np.unique(np.geomspace(2, 10**5, 200).astype(int)):
+            nats = dimension * log(3.0 * n_bins**2)  # covers of radius 1 / B^2, constant 3
+            options = {"radius": 1 / n_bins, "log_covering_number": nats, "lipschitz": 1.2}
+            bound = ece_generalization_bound(n, n_bins, bound="metric_entropy", **options)
+            expected = 5.4 / n_bins + sqrt(8 * n_bins * (log(2) + nats) / n)
+            assert bound == pytest.approx(expected, rel=1e-12)
+            values[n_bins] = bound
+        best = min(values, key=values.get)
+        ratios.append((values[best] * n ** (1 / 3) / log(n), best / n ** (1 / 3)))
+    first, *larger = np.array(ratios)
+    assert (larger < 1.01 * first).all() and (larger > 0.3 * first).all()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("model", [*MODELS.values(), CALIBRATED], ids=[*MODELS, "calibrated"])
+def test_the_bound_holds_at_every_size(strategy, model):
+    intercept, slope, truth, lipschitz = model
+    rng = np.random.RandomState(0)
+    for n in (100, 316, 1000, 3162, 10_000, 100_000):
+        n_bins = optimal_n_bins(n, lipschitz=lipschitz, strategy=strategy)
+        sets = (draw(n, intercept, slope, rng) for _ in range(40 if n < 20_000 else 4))
+        gaps = [abs(ece(y, p, n_bins, strategy) - truth) for y, p in sets]
+        bound = ece_bias_bound(n, n_bins, strategy=strategy, lipschitz=lipschitz)
+        assert np.mean(gaps) < bound
+        if strategy == "uniform":  # every draw, as the bound is far above the spread
+            assert max(gaps) < bound
+
+
 @pytest.mark.parametrize(
     ("strategy", "n_samples", "n_bins"),
     [("uniform", 60, 30), ("quantile", 60, 30), ("uniform", 1000, 22), ("quantile", 200, 10)],

@@ -57,6 +57,22 @@ def test_bound_refusals():
             ece_generalization_bound(100, 10, bound="metric_entropy", radius=radius)
 
 
+def test_fresh_histogram_binning_obeys_its_bound():
+    """The calibration error of binned frequencies, with the cell probabilities known."""
+    rng, n, B = np.random.default_rng(0), 100, 15
+    bound, errors = ece_generalization_bound(n, B, bound="recalibrated_fresh"), []
+    for _ in range(200):
+        p = np.sort(rng.random(n))  # uniform forecasts, E[Y|f] = f^2
+        y = rng.random(n) < p**2
+        ranks = n * np.arange(B + 1) // B
+        edges = np.concatenate([[0], p[ranks[1:-1] - 1], [1]])
+        means = np.add.reduceat(y.astype(float), ranks[:-1]) / np.diff(ranks)
+        truth = np.diff(edges**3) / 3 / np.diff(edges)
+        errors.append(np.sum(np.diff(edges) * np.abs(means - truth)))
+    assert 0.05 < np.mean(errors) < bound
+    assert max(errors) < bound
+
+
 def make_data(n_samples, seed=0, n_features=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, n_features))
