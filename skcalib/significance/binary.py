@@ -789,6 +789,7 @@ class JointRatio(BinaryTest):
 
     name = "Likelihood ratio of intercept and slope"
     robust = True
+    tests_slope = True
     cost = 100  # a statistic is the maximum of a likelihood
 
     def __init__(self, problem: Problem) -> None:
@@ -817,7 +818,7 @@ class JointRatio(BinaryTest):
     def _design(self, p, information):
         """Columns of the intercept and of the slope, orthogonal in the information."""
         intercept = np.ones((len(p), 1))
-        if len(p) == 0 or np.ptp(p) == 0:
+        if not self.tests_slope or len(p) == 0 or np.ptp(p) == 0:
             return intercept[:, : len(p)]
         centre = np.average(self.log_odds, weights=information)
         slope = self.log_odds - centre
@@ -869,9 +870,7 @@ class InterceptRatio(JointRatio):
     """Likelihood ratio of the intercept against 0, given that the slope is 1."""
 
     name = "Likelihood ratio of the intercept"
-
-    def _design(self, p, information):
-        return np.ones((len(p), min(1, len(p))))
+    tests_slope = False
 
 
 class SlopeRatio(JointRatio):

@@ -22,19 +22,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 #: Maps that may fall among the scores that they were fitted to, as their docstrings say.
 FALLING = (
-    *(
-        s.HistogramBinning,
-        s.recalibration.KernelRecalibrator,
-        s.recalibration.LabelFrequency,
-        s.recalibration.ModelAverageScaling,
-    ),
-    *(
-        s.recalibration.QuadraticScaling,
-        s.SplineScaling,
-        s.StackedRecalibrator,
-        s.GroupRecalibrator,
-    ),
-    *(s.recalibration.MatrixScaling, s.DirichletCalibration, s.VectorScaling),
+    s.HistogramBinning,
+    s.recalibration.KernelRecalibrator,
+    s.recalibration.LabelFrequency,
+    s.recalibration.ModelAverageScaling,
+    s.recalibration.QuadraticScaling,
+    s.SplineScaling,
+    s.StackedRecalibrator,
+    s.GroupRecalibrator,
+    s.recalibration.MatrixScaling,
+    s.DirichletCalibration,
+    s.VectorScaling,
 )
 INSTANCES = [
     *(quick(kind) for kind in RECALIBRATORS),

@@ -293,12 +293,12 @@ def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
 
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
 TWO, TOP_OF_TWO = sketch_of(*BINARY), sketch_of(*BINARY, notion="top_label")
-TOP_OF_THREE, BIASED = (
-    sketch_of(*THREE, notion="top_label"),
-    s.recalibration.BiasCorrectedTemperatureScaling(),
+TOP_OF_THREE = sketch_of(*THREE, notion="top_label")
+BIASED = s.recalibration.BiasCorrectedTemperatureScaling()
+ONE_CLASS = (
+    "needs the probability of each class, but the sketch was made for notion='top_label': "
+    "make one with notion="
 )
-ONE_CLASS = "needs the probability of each class, but the sketch was made for notion='top_label': "
-ONE_CLASS += "make one with notion="
 REFUSED = [
     (s.PlattScaling(), BINARY[0], r"^sketch must be a ForecastSketch, got ndarray: make one by "),
     (s.IsotonicRecalibrator(), TOP_OF_THREE, f"^IsotonicRecalibrator {ONE_CLASS}'classwise'"),

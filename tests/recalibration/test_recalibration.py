@@ -728,39 +728,44 @@ def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
     assert logits.temperature_ == pytest.approx(1 / before)  # logits are taken as they are
 
 
-@pytest.mark.parametrize("recalibrator", [s.TemperatureScaling(), s.IsotonicRecalibrator()])
-def test_data_are_refused(recalibrator):
-    P, y = draw(60, 3)
-    for X, labels, weight, words in (
-        (P, np.where(y == 0, np.nan, y), None, "y contains NaN"),
-        (P, y, -np.ones(60), "not negative"),
-        (P, y, np.zeros(60), "sums to zero"),
-        (P, y, np.ones(59), "one weight per sample"),
-        (P, np.eye(3)[y], None, "one label per sample"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            clone(recalibrator).fit(X, labels, weight)
+P3, Y3 = draw(60, 3)
+FEATURES = np.random.default_rng(0).random((60, 5))
+VALUE = r"outside \[0, 1\]: probabilities are expected. For logits set input='logits'; for "
+REMEDY = r"fit\(clf.predict_proba\(X\), y\), or wrap"
+REFUSED = [
+    ((P3, np.where(Y3 == 0, np.nan, Y3)), "y contains NaN"),
+    ((P3, Y3, -np.ones(60)), "not negative"),
+    ((P3, Y3, np.zeros(60)), "sums to zero"),
+    ((P3, Y3, np.ones(59)), "one weight per sample"),
+    ((P3, np.eye(3)[Y3], None), "one label per sample"),
+    ((P3[Y3 > 0], Y3[Y3 > 0]), "^y_true has 2 classes but X has 3 columns"),
+    (
+        (LogisticRegression().fit(FEATURES, Y3), FEATURES, Y3),
+        f"^X is a classifier, LogisticRegression, but must be a matrix of .*{REMEDY}",
+    ),
+    (
+        (FEATURES, Y3),
+        f"^X has 5 columns whose rows do not sum to 1, but must be a matrix of .*{REMEDY}",
+    ),
+    (
+        (np.where(FEATURES > 0.5, 16.0, 0.0), Y3),
+        f"^X has the value 16, {VALUE}features, .*{REMEDY}",
+    ),
+    ((np.where(P3 > 0.5, P3, -2.5), Y3), f"^X has the value -2.5, {VALUE}features, .*{REMEDY}"),
+]
+
+
+@pytest.mark.parametrize(("samples", "words"), REFUSED)
+@pytest.mark.parametrize("kind", [s.TemperatureScaling, s.IsotonicRecalibrator])
+def test_samples_that_are_refused(kind, samples, words):
+    with pytest.raises(ValueError, match=words):
+        kind().fit(*samples)
+
+
+def test_forecasts_of_another_number_of_classes_are_refused():
+    fitted = s.TemperatureScaling().fit(P3, Y3)
     with pytest.raises(ValueError, match="X has 2 columns, but .* fitted with 3 classes"):
-        clone(recalibrator).fit(P, y).predict_proba(P[:, 0])
-
-
-def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():
-    P, y = draw(60, 3)
-    features = np.random.default_rng(0).random((60, 5))
-    clf = LogisticRegression().fit(features, y)
-    value = "outside [0, 1]: probabilities are expected. For logits set input='logits'; for "
-    for arguments, message in (
-        ((clf, features, y), "X is a classifier, LogisticRegression, but must be a matrix of "),
-        ((features, y), "X has 5 columns whose rows do not sum to 1, but must be a matrix of "),
-        ((np.where(features > 0.5, 16.0, 0.0), y), f"X has the value 16, {value}features, "),
-        ((np.where(P > 0.5, P, -2.5), y), f"X has the value -2.5, {value}features, "),
-    ):
-        with pytest.raises(ValueError) as caught:
-            s.TemperatureScaling().fit(*arguments)
-        said = str(caught.value)
-        assert said.startswith(message) and "fit(clf.predict_proba(X), y), or wrap" in said
-    with pytest.raises(ValueError, match="^y_true has 2 classes but X has 3 columns"):
-        s.TemperatureScaling().fit(P[y > 0], y[y > 0])
+        fitted.predict_proba(P3[:, 0])
 
 
 def test_losses_of_blocks_are_those_of_one_softmax():
