@@ -143,6 +143,12 @@ def public_name(function):
     return function.__name__ if owner is None else f"{owner.__name__}.{function.__name__}"
 
 
+def firsts(recipes):
+    """The first recipe of each function: its defaults."""
+    names = [public_name(recipe.function) for recipe in recipes]
+    return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
+
+
 def _given(function, extra_arguments):
     """The function with more arguments, which are made of labels and forecasts."""
 

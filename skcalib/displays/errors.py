@@ -879,7 +879,7 @@ class EstimationDisplay(base.Display):
 
 
 #: Lines of constant or expected error: legend text and line style.
-KEYS = {
+KEYS: dict[str, tuple[str, Any]] = {
     "prediction": ("expected by the folded normal", "--"),
     "floor": ("expected if calibrated", ":"),
     "truth": ("truth", "-."),

@@ -741,8 +741,7 @@ class ClassifierInspector(MetaEstimator):
         """
         if isinstance(y, Problem):
             notion, incomplete = resolve_notion(self.notion), self._takes_incomplete
-            # Checks its kind.
-            check_problem(y, None, notion, soft=True, incomplete=incomplete)
+            check_problem(y, None, notion, soft=True, incomplete=incomplete)  # checks its kind
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
@@ -769,25 +768,27 @@ class ClassifierInspector(MetaEstimator):
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
         if several:
-            return self._soft_problem(X, y, sample_weight), weighted_rows(sample_weight, len(y))
-        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
-        params, split_params = {}, {}
-        if self._trains():
-            metadata = fit_params if groups is None else {"groups": groups, **fit_params}
-            params, split_params = self._route("fit", metadata, weight)
-        problem, rows = held_out_problem(
-            self.estimator,
-            X,
-            y,
-            weight,
-            cv=self.cv,
-            response_method=self.response_method,
-            n_jobs=self.n_jobs,
-            fit_params=params,
-            groups=groups,
-            split_groups=split_params.get("groups"),
-            owner=type(self).__name__,
-        )
+            problem = self._soft_problem(X, y, sample_weight)
+            rows = weighted_rows(sample_weight, len(y))
+        else:
+            weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+            params, split_params = {}, {}
+            if self._trains():
+                metadata = fit_params if groups is None else {"groups": groups, **fit_params}
+                params, split_params = self._route("fit", metadata, weight)
+            problem, rows = held_out_problem(
+                self.estimator,
+                X,
+                y,
+                weight,
+                cv=self.cv,
+                response_method=self.response_method,
+                n_jobs=self.n_jobs,
+                fit_params=params,
+                groups=groups,
+                split_groups=split_params.get("groups"),
+                owner=type(self).__name__,
+            )
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         self.classes_ = problem.classes
         return problem, rows
@@ -805,7 +806,7 @@ class ClassifierInspector(MetaEstimator):
         else:
             proba = classifier_proba(self.estimator, X, response_method=method)
             labels = classes_of(self.estimator)
-        problem = check_problem(
+        return check_problem(
             y,
             proba,
             notion,
@@ -815,9 +816,6 @@ class ClassifierInspector(MetaEstimator):
             remedy="labels",
             incomplete=self._takes_incomplete,
         )
-        validate_data(self, X, skip_check_array=True)
-        self.classes_ = problem.classes
-        return problem
 
     def _given_forecasts(self, X, y, *, sample_weight, groups, **forecasts):
         """The `Problem` without a classifier; `forecasts` are further arguments of `fit`."""

@@ -10,14 +10,13 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -68,9 +67,6 @@ from skcalib.recalibration.held_out import (
     select_recalibrator,
 )
 from skcalib.scores import LossLike, resolve_training_loss
-
-if TYPE_CHECKING:
-    from sklearn.utils.metadata_routing import MetadataRouter
 
 
 class ClassifierTrainer(MetaEstimator):
@@ -257,6 +253,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     >>> mixture.names[0], mixture.gain.low > 0
     ('IdentityRecalibrator', True)
     """
+
+    _requests_weight = True  # for the recalibrator
 
     def __init__(
         self,
@@ -459,10 +457,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             loss=self.loss,
             n_jobs=self.n_jobs,
         )
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Routing: the requests of the parts, and ``sample_weight`` for the recalibrator."""
-        return super().get_metadata_routing().add_self_request(self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -78,6 +78,7 @@ BY_CLASS = "one temperature, a bias and a slope of each class"
 CONFUSED = f"{BY_CLASS}, constants by most likely class"
 COMMON = "one temperature (too few samples for maps by class)"
 _WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
+_SMALL_TARGET = 1 << 16  # entries of one-hot labels that are kept
 _BETWEEN = 0.1  # largest relative variance of the squared change: else it is that of few samples
 _MANY = 200_000  # samples above which they are merged
 _CELLS = 1 << 14  # cells on either side of log odds of zero
@@ -132,6 +133,12 @@ class AveragedProblem:
         """Some rows of the target (m, K)."""
         label = self.average.label[rows]
         return label if label.ndim == 2 else one_hot_rows(label, self.forecast.shape[1])
+
+    def residual(self, rows: slice, proba: np.ndarray) -> np.ndarray:
+        """Some rows of the target minus probabilities (m, K); a small target is kept for speed."""
+        if self.forecast.size <= _SMALL_TARGET:
+            return self.target[rows] - proba
+        return self.average.residual(rows, proba)
 
     @property
     def mean_target(self) -> np.ndarray:
@@ -272,7 +279,7 @@ class AveragedProblem:
         """Add the terms by corrected forecasts (m, K), with a weight, to those of some rows."""
         s = self.forecast[rows]
         change, log_gain = p - s, self.log_gain(rows, p)
-        gain = np.einsum("ik,ik->i", self.average.residual(rows, s), change)
+        gain = np.einsum("ik,ik->i", self.residual(rows, s), change)
         squares = np.einsum("ik,ik->i", change, change)
         terms[Brier].errors[rows] += share * (self.half * (gain - optimism[0]))
         terms[Brier].differences[rows] += share * (self.half * (2 * gain - squares))
@@ -312,7 +319,7 @@ class AveragedProblem:
 
         The products with the score are divided by one minus the leverage of the sample.
         """
-        unit, residual = self.average.unit[rows], self.average.residual(rows, p)
+        unit, residual = self.average.unit[rows], self.residual(rows, p)
         if self.cluster is not None:
             image = self._steps_of_clusters(model)[self.cluster[rows]]
             brier = np.einsum("ij,ij->i", block.tangent_project(p, residual), image)
@@ -346,7 +353,7 @@ class AveragedProblem:
         n_clusters, weight = int(cluster.max()) + 1, self.average.weight
         score: Any = 0.0
         for rows, block, p in self._blocks_of(model):
-            scores = weight[rows, None] * block.project(self.average.residual(rows, p))
+            scores = weight[rows, None] * block.project(self.residual(rows, p))
             score = score + cluster_sums(scores, cluster[rows], n_clusters)
         step, information = score @ model.covariance, np.zeros(n_clusters)
         for rows, block, p in self._blocks_of(model):
@@ -459,7 +466,7 @@ class ScoreProjection:
         """Add the information and the mean score of some rows."""
         p, predicted = self.at(rows, block)
         share = self.problem.share[rows]
-        residual = self.problem.average.residual(rows, predicted)
+        residual = self.problem.residual(rows, predicted)
         self._score = self._score + block.total(share[:, None] * residual)
         self._information = self._information + block.information(p, share)
 
@@ -472,7 +479,7 @@ class ScoreProjection:
         self, rows: slice, block: BasisBlock, p: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores (m, J) of the residuals from p, and the traces (m,) of their variances there."""
-        residual = self.problem.average.residual(rows, p)
+        residual = self.problem.residual(rows, p)
         if p.shape[1] == 2:  # multiples of the directions of the second class
             top: Any = block.top
             columns = top.T @ self.root
@@ -538,7 +545,7 @@ class BrierProjection:
         problem, share, p = self.problem, self.problem.share[rows], np.exp(block.log)
         s = problem.forecast[rows]
         changes = [fitted - s for fitted in self._corrected(rows, block)]
-        residual = problem.average.residual(rows, s)
+        residual = problem.residual(rows, s)
         weighted = share[:, None] * p
         sums = block.total(np.stack([weighted * centred(p, d) for d in [*changes, residual]]))
         cross = sums[:-1].T
@@ -563,7 +570,7 @@ class BrierProjection:
         problem, half = self.problem, self.problem.half
         p, fitted = np.exp(block.log), self._corrected(rows, block)
         changes = [forecast - problem.forecast[rows] for forecast in fitted]
-        residual = problem.average.residual(rows, fitted[0])
+        residual = problem.residual(rows, fitted[0])
         if p.shape[1] == 2:  # the columns of the first class have the opposite sign
             tangents = (p[:, 0] * p[:, 1] * block.top).T
             columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
@@ -1019,7 +1026,7 @@ class StepSums:
             block = basis(s)
             p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
             exact -= float(average.weight[rows] @ problem.log_gain(rows, np.exp(block.log)))
-            residual, change = problem.average.residual(rows, s), p - s
+            residual, change = problem.residual(rows, s), p - s
             gains[0, rows] = problem.log_gain(rows, p)
             gains[1, rows] = np.einsum("ik,ik->i", residual, change)
             gains[2, rows] = np.einsum("ik,ik->i", change, change)

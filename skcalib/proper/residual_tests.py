@@ -229,7 +229,7 @@ class Extension:
         For the Brier score without its factor, and for the log loss, as those of the models.
         """
         p, unit = self.proba[rows], problem.average.unit[rows]
-        residual = problem.average.residual(rows, p)
+        residual = problem.residual(rows, p)
         brier = log = np.zeros(len(p))
         if len(self.shifts):
             of_cell = self.shifts[self.test.cells.at(self.test.needed)[rows]]
@@ -261,7 +261,7 @@ class Extension:
         if n_classes == 2 or problem.cluster is not None or size == 0:
             return 0.0
         p, share = self.test.proba, problem.share
-        residual = problem.average.residual(slice(None), p)
+        residual = problem.residual(slice(None), p)
         code = self.test.cells.at(self.test.needed) if self.test.needed else None
         square = problem.root**2 * problem.average.dispersion
         pulled = np.zeros(n_rows)  # variance that the means of the cells take from products
@@ -406,7 +406,7 @@ def residual_sums(
     binary = proba.shape[1] == 2
     sums = [ResidualSums() for _ in kinds]
     for rows in row_blocks(proba, proba.shape[1] ** 2) if kinds[0].levels else ():
-        p, e = proba[rows], problem.average.residual(rows, proba[rows])
+        p, e = proba[rows], problem.residual(rows, proba[rows])
         share, square = problem.share[rows], problem.root[rows] ** 2
         if binary:
             e, information = e[:, 1:], (p[:, 0] * p[:, 1])[:, None]
@@ -451,7 +451,7 @@ class ResidualTest:
         self._sums, self._fits, self._trials = sums, fits, trials
         self._size, self._clusters = problem.average.size, None
         if problem.cluster is not None and cells.levels:
-            residual = problem.share[:, None] * problem.average.residual(slice(None), proba)
+            residual = problem.share[:, None] * problem.residual(slice(None), proba)
             self._clusters = residual[:, -sums.residual.shape[1] :], problem.cluster
         self.levels = [(level, self._norm(level)) for level in self.affordable(log=True)]
 
@@ -897,7 +897,7 @@ class BrierDirections:
                 weighted.reshape(len(x), -1),
                 share * omega,
                 errors,
-                share * self._columns(problem.average.residual(rows, star)),
+                share * self._columns(problem.residual(rows, star)),
                 share * self._columns(star),
                 share,
                 problem.root[rows, None] ** 2,
@@ -925,7 +925,7 @@ class BrierDirections:
     def noise(self, rows: Any, block: Any) -> tuple[csr_array, np.ndarray, Any]:
         """Noise of some samples on the cells and the dense directions, and their gains."""
         problem, extension, code = self.problem, self._extension, self._code[rows]
-        residual = self._columns(problem.average.residual(rows, extension.proba[rows]))
+        residual = self._columns(problem.residual(rows, extension.proba[rows]))
         factor = self._factor[code]
         residual = np.where(factor > 0, (residual - self._centre[code]) * factor, residual)
         residual *= problem.root[rows, None] / np.sqrt(1 - extension.leverage[rows, None])
@@ -957,7 +957,7 @@ class BrierDirections:
         s = self.problem.forecast[rows]
         changes = [proba[rows] - s for proba in self._maps] + self._changes(rows)
         x = [block.tangents(np.exp(block.log)), *(self._columns(d)[:, :, None] for d in changes)]
-        e = self._columns(self.problem.average.residual(rows, s))
+        e = self._columns(self.problem.residual(rows, s))
         return np.concatenate(x, axis=2), e, np.ones_like(e)
 
     def _between(self, gram, errors, star, mass):
@@ -988,7 +988,7 @@ class LogDirections(BrierDirections):
 
     def _values(self, rows, block):
         star, g = self._extension.proba[rows], block.values()
-        e = self._columns(self.problem.average.residual(rows, star))
+        e = self._columns(self.problem.residual(rows, star))
         if self._c == 1:
             return g, e, star[:, :1] * star[:, 1:]
         x = g - np.einsum("ik,ikj->ij", star, g)[:, None]

@@ -111,13 +111,6 @@ def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
     assert curve.error.low > 0
 
 
-def test_consistency_band_does_not_follow_chunks(monkeypatch):
-    first = draw(Y, P).curves[0].low
-    assert not np.array_equal(first, draw(Y, P, random_state=1).curves[0].low)
-    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 3 * len(Y))
-    assert_array_equal(first, draw(Y, P).curves[0].low)
-
-
 def test_isotonic_interval_ends_where_the_deviance_says():
     """Against a general optimiser, which knows neither pools nor profiles."""
     mean, mass = np.array([0.1, 0.4, 0.3, 0.6, 0.9]), np.array([20.0, 10, 10, 20, 10])
@@ -170,6 +163,7 @@ def test_unequal_weights_widen_the_confidence_band(strategy):
 def test_attributes_labels_and_histogram():
     display = draw(Y, P, name="Model")
     curve, ax = display.curves[0], display.ax_
+    assert not np.array_equal(curve.low, draw(Y, P, random_state=1).curves[0].low)
     assert_array_equal(display.line_.get_xydata().T, [curve.prob_pred, curve.prob_true])
     assert ax.get_aspect() == 1
     assert ax.get_xlabel() == "Predicted probability of class 1"

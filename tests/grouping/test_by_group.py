@@ -196,10 +196,13 @@ def test_a_sketch_with_groups(notion, weighted):
         )
         assert sketched.equal_scores.low == pytest.approx(exact.equal_scores.low, abs=near)
         assert np.log(sketched.pvalue) == pytest.approx(np.log(exact.pvalue), rel=0.01, abs=0.01)
-    with pytest.raises(ValueError, match="leave out y_proba, by"):
-        calibration_by_group(sketch, p, group)
-    with pytest.raises(ValueError, match="has no groups: pass by= to partial_fit or summarize"):
-        calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit([0, 1], [0.2, 0.7]))
+    plain = ForecastSketch(labels=[0, 1]).partial_fit([0, 1], [0.2, 0.7])
+    for arguments, words in (
+        ((sketch, p, group), "leave out y_proba, by"),
+        ((plain,), "has no groups: pass by= to partial_fit or summarize"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            calibration_by_group(*arguments)
 
 
 def of_sites(seed):

@@ -151,35 +151,49 @@ def noise_features(n, rng, p):
     })  # fmt: skip
 
 
+def rare(p, rng):
+    p = rng.beta(1, 17, len(p))
+    return p, 13 * p / (1 - p + 13 * p)
+
+
+def very_rare(p, rng):
+    p = rng.beta(1, 99, len(p))
+    return p, p
+
+
+def tied(p, rng):
+    score = np.round(p, 1)
+    return np.clip(score**2, 0.02, 0.98), score
+
+
+def wave(p):
+    return np.clip(p + 0.3 * np.sin(14 * p) * p * (1 - p), 1e-6, 1 - 1e-6)
+
+
+#: Frequencies and scores from frequencies.
+WORLDS = {
+    "calibrated": lambda p, rng: (p, p),
+    "too extreme and too high": lambda p, rng: (p, expit(2.5 * logit(p) + 1.5)),
+    "waves": lambda p, rng: (p, wave(p)),
+    "rare": rare,
+    "very rare": very_rare,
+    "weights": lambda p, rng: (p, p),
+    "ties": tied,
+    "a jump": lambda p, rng: (np.where(p > 0.5, 0.8, 0.2), p),
+}
+
+
 def null_world(name, n, seed, many=0):
     """Labels that depend on the score alone: y, score, features, weights."""
     rng = np.random.default_rng(seed)
-    p, weight = expit(1.2 * rng.normal(size=n)), None
-    score = p
-    if name == "too extreme and too high":
-        score = expit(2.5 * logit(p) + 1.5)
-    elif name == "waves":
-        score = np.clip(p + 0.3 * np.sin(14 * p) * p * (1 - p), 1e-6, 1 - 1e-6)
-    elif name == "rare":
-        p = rng.beta(1, 17, n)
-        score = 13 * p / (1 - p + 13 * p)
-    elif name == "very rare":
-        score = p = rng.beta(1, 99, n)
-    elif name == "weights":
-        weight = rng.gamma(1, 1, n)
-    elif name == "ties":
-        score = np.round(p, 1)
-        p = np.clip(score**2, 0.02, 0.98)
-    elif name == "a jump":
-        p = np.where(score > 0.5, 0.8, 0.2)
+    p, score = WORLDS[name](expit(1.2 * rng.normal(size=n)), rng)
+    weight = rng.gamma(1, 1, n) if name == "weights" else None
     y = rng.random(n) < p
     X = noise_features(n, rng, expit(logit(np.clip(score, 0.01, 0.99))))
     extra = pd.DataFrame(rng.normal(size=(n, many)), columns=[f"more{j}" for j in range(many)])
     return y, score, pd.concat([X, extra], axis=1), weight
 
 
-WORLDS = ["calibrated", "too extreme and too high", "waves", "rare", "very rare", "weights",
-          "ties", "a jump"]  # fmt: skip
 STUDY = [*((*world, 0) for world in rotated(WORLDS, [300, 2000], 1)), ("calibrated", 1000, 40)]
 
 

@@ -56,13 +56,21 @@ def test_a_recalibrator_gets_the_features(sample):
     assert improvement == grouping_improvement(y[new], P[new], after, X[new])
     assert improvement.gain.low > 0
     assert improvement.grouping_after.estimate < 0.4 * improvement.grouping_before.estimate
-    with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
-        grouping_improvement(y, P, sample.posterior, X[1:])
-    with pytest.raises(ValueError, match="y_true and after have different indices"):
-        shifted = pd.DataFrame(sample.posterior, index=range(len(y))[::-1])
-        grouping_improvement(pd.Series(y), P, shifted, X)
-    with pytest.raises(ValueError, match="grouping_improvement needs at least 4 samples"):
-        grouping_improvement([0, 1], [0.2, 0.7], [0.1, 0.8], [[1], [2]])
+
+
+def test_refusals(sample):
+    P, y, X, Q = sample.y_proba, sample.y, sample.X, sample.posterior
+    shifted = pd.DataFrame(Q, index=range(len(y))[::-1])
+    for arguments, words in (
+        ((y, P, Q, X[1:]), "X and y_true must have the same number of samples"),
+        ((pd.Series(y), P, shifted, X), "y_true and after have different indices"),
+        (
+            ([0, 1], [0.2, 0.7], [0.1, 0.8], [[1], [2]]),
+            "grouping_improvement needs at least 4 samples",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            grouping_improvement(*arguments)
 
 
 def test_groups_are_the_regions():

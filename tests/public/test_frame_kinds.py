@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from public_functions import DISPLAYS, FORECASTS, numbers, only_own_warnings, public_name
+from public_functions import DISPLAYS, FORECASTS, firsts, numbers, only_own_warnings, public_name
 from sklearn.linear_model import LogisticRegression
 from test_inputs import DATA
 
@@ -55,11 +55,6 @@ IN_MEMORY = {
     "polars": lambda values: pl.DataFrame(columns(values)),
     "narwhals": lambda values: _module("narwhals").from_native(pl.DataFrame(columns(values))),
 }
-
-
-def firsts(recipes):
-    names = [public_name(recipe.function) for recipe in recipes]
-    return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
 
 
 #: Recipes that make arguments of the labels and forecasts, and so read them as arrays.

@@ -28,6 +28,7 @@ from public_functions import (
     REPORT,
     SCALARS,
     SIMULATORS,
+    firsts,
     numbers,
     only_own_warnings,
     package_names,
@@ -41,12 +42,6 @@ from skcalib.datasets import make_tempered_simplex
 
 EVERY = [*FORECASTS, *DISPLAYS]
 FEW = ("float32", "list", "memory map", "pandas, shuffled index", "polars")  # for slow functions
-
-
-def firsts(recipes):
-    """The first recipe of each function: its defaults."""
-    names = [public_name(recipe.function) for recipe in recipes]
-    return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
 
 
 FUNCTIONS = firsts(FORECASTS)

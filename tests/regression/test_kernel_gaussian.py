@@ -96,7 +96,7 @@ def test_many_samples_take_random_blocks(monkeypatch):
     assert len(blocks) == 3 and whole == pytest.approx(np.mean(blocks), rel=1e-9)
 
 
-def test_refusals_of_the_test():
-    for options in ({"statistic": "biased"}, {"method": "bound"}):
-        with pytest.raises(ValueError, match="tested by statistic='auto'"):
-            kernel_calibration_test_gaussian(*sample(10, 0), **options)
+@pytest.mark.parametrize("options", [{"statistic": "biased"}, {"method": "bound"}])
+def test_refusals_of_the_test(options):
+    with pytest.raises(ValueError, match="tested by statistic='auto'"):
+        kernel_calibration_test_gaussian(*sample(10, 0), **options)

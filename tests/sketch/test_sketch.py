@@ -224,21 +224,26 @@ def test_bad_chunks_change_nothing():
     with pytest.raises(ValueError, match="different n_cells"):
         sketch.partial_fit(*chunk)
     assert sketch.set_params(n_cells=N_CELLS).to_bytes() == before
-    with pytest.raises(ValueError, match="different labels"):
-        sketch.merge(s.ForecastSketch([1, 0]).fit(*chunk))
-    with pytest.raises(ValueError, match="Only another ForecastSketch"):
-        sketch + 1
+    others = {"different labels": s.ForecastSketch([1, 0]).fit(*chunk), "Only another Forec": 1}
+    for words, other in others.items():
+        with pytest.raises(ValueError, match=words):
+            sketch + other
     agree(sketch + s.ForecastSketch([0, 1]), sketch, rtol=0)
 
 
 def test_functions_say_what_does_not_fit():
     sketch = s.ForecastSketch([0, 1, 2]).fit(*sample(50)[:2])
-    with pytest.raises(ValueError, match="made for notion='top_label', got notion=Classwise"):
-        s.calibration_error(sketch, notion="classwise")
-    with pytest.raises(ValueError, match="leave out y_proba, labels"):
-        s.calibration_error(sketch, [0.5], labels=[0, 1, 2])
-    with pytest.raises(ValueError, match="leave out pos_label"):
-        s.corp_decomposition(sketch, pos_label=1)
+    for function, arguments, words in (
+        (
+            s.calibration_error,
+            {"notion": "classwise"},
+            "made for notion='top_label', got notion=Classwise",
+        ),
+        (s.calibration_error, {"y_proba": [0.5], "labels": [0, 1, 2]}, "leave out y_proba, labels"),
+        (s.corp_decomposition, {"pos_label": 1}, "leave out pos_label"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            function(sketch, **arguments)
     summed = s.ForecastSketch([0, 1, 2], notion="classwise").fit(*sample(50)[:2])
     error = s.calibration_error(summed, notion="classwise", reduce="sum")
     assert error == pytest.approx(s.calibration_error(summed, notion=Classwise("sum")))

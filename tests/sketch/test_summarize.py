@@ -128,15 +128,20 @@ def test_faults_are_refused(make, fault):
         summarize(make(columns), labels=LABELS, sample_weight="w", **ANIMALS)
 
 
-def test_names_are_refused(make):
-    frame = make(animals(50))
-    with pytest.raises(ValueError, match="no column 'p9'; its columns are"):
-        summarize(frame, y_true="animal", y_proba=["p0", "p1", "p9"])
-    with pytest.raises(ValueError, match=r"'animal' has 3 classes .* but y_proba names 2 column"):
-        summarize(frame, y_true="animal", y_proba=["p0", "p1"])
-    for wrong in (0, False, [], ["site", "site"], [None]):
-        with pytest.raises(ValueError, match="by must be the name of a column, or a list of diff"):
-            summarize(frame, by=wrong, **ANIMALS)
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"y_proba": ["p0", "p1", "p9"]}, "no column 'p9'; its columns are"),
+        ({"y_proba": ["p0", "p1"]}, r"'animal' has 3 classes .* but y_proba names 2 column"),
+        *(
+            ({"by": wrong}, "by must be the name of a column, or a list of diff")
+            for wrong in (0, False, [], ["site", "site"], [None])
+        ),
+    ],
+)
+def test_names_are_refused(make, names, words):
+    with pytest.raises(ValueError, match=words):
+        summarize(make(animals(50)), **ANIMALS | names)
 
 
 def test_without_narwhals(monkeypatch):
@@ -148,14 +153,16 @@ def test_without_narwhals(monkeypatch):
 def test_other_objects_are_refused():
     twice = pd.DataFrame([[0, 0.5, 0.5]], columns=["y", "p", "p"])
     dates = pd.DataFrame({"y": [0, 1], "p": [0.5, 0.5], "d": pd.to_datetime(["2024-01-01"] * 2)})
-    with pytest.raises(ValueError, match="'p' 2 times|more than one column 'p'"):
-        summarize(twice, y_true="y", y_proba="p")
-    with pytest.raises(ValueError, match="by takes strings and finite numbers only"):
-        summarize(dates, y_true="y", y_proba="p", by="d")
-    with pytest.raises(ValueError, match="frame must be a data frame .* got dict"):
-        summarize({"p": [0.5]}, y_true="y", y_proba="p")
-    with pytest.raises(ValueError, match="'animal' has missing values"):
-        summarize(pl.DataFrame(changed("animal", 3, None, object), strict=False), **ANIMALS)
+    missing = pl.DataFrame(changed("animal", 3, None, object), strict=False)
+    columns = {"y_true": "y", "y_proba": "p"}
+    for frame, names, words in (
+        (twice, columns, "'p' 2 times|more than one column 'p'"),
+        (dates, columns | {"by": "d"}, "by takes strings and finite numbers only"),
+        ({"p": [0.5]}, columns, "frame must be a data frame .* got dict"),
+        (missing, ANIMALS, "'animal' has missing values"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            summarize(frame, **names)
 
 
 @pytest.mark.slow
