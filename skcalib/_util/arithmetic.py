@@ -67,6 +67,7 @@ def _shifted(logits):
 
 #: Largest difference of tied forecasts, and the largest in units of their size.
 RESOLUTION, RELATIVE = 1e-15, 1e-12
+_BLOCK = 1 << 14  # values whose ties are found at a time
 #: Largest difference of a forecast and the same one in single precision.
 SINGLE = 2.0**-22
 
@@ -97,10 +98,25 @@ def bin_ends(edges: np.ndarray | float) -> np.ndarray:
     return np.where((edges < 0.5 - RESOLUTION) | first, below, reach_of(edges))
 
 
-def level_starts(ordered: np.ndarray) -> np.ndarray:
-    """Index of the first value of each level of sorted values (n,), those tied to its first."""
-    apart = np.append(True, ordered[1:] > reach_of(ordered[:-1]))
-    starts = np.flatnonzero(apart)
+def level_starts(ordered: np.ndarray, dtype: type = np.intp) -> np.ndarray:
+    """Index of the first value of each level of sorted values (n,), those tied to its first.
+
+    Beside the values and the result, only truth values and a block are in memory.
+    """
+    apart = np.ones(len(ordered), bool)
+    blocks = range(0, len(ordered), _BLOCK)
+    for first in blocks:
+        block = ordered[first : first + _BLOCK + 1]
+        apart[first + 1 : first + len(block)] = block[1:] > reach_of(block[:-1])
+    at_most_two = (apart[1:-1] | apart[2:]).all()  # values in each level: no chains
+    starts = np.empty(np.count_nonzero(apart), dtype)
+    n_starts = 0
+    for first in blocks:
+        block_starts = np.flatnonzero(apart[first : first + _BLOCK])
+        starts[n_starts : n_starts + len(block_starts)] = first + block_starts
+        n_starts += len(block_starts)
+    if at_most_two:
+        return starts
     ends = np.append(starts[1:], len(ordered)) - 1
     wide = np.flatnonzero(ordered[ends] > reach_of(ordered[starts]))
     for chain in wide:  # values of which each is tied to the next, but the ends are not
@@ -111,7 +127,7 @@ def level_starts(ordered: np.ndarray) -> np.ndarray:
             if start > ends[chain]:
                 break
             apart[start] = True
-    return np.flatnonzero(apart) if len(wide) else starts
+    return np.flatnonzero(apart).astype(dtype) if len(wide) else starts
 
 
 def merge_ties(values: np.ndarray) -> np.ndarray:

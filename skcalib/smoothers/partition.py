@@ -226,15 +226,19 @@ def quantile_cuts(
     for one.
     """
     if count is None:
-        ordered, total = np.sort(score), np.arange(len(score) + 1)
+        ordered, n_samples = np.sort(score), len(score)
+        starts = below = level_starts(ordered, np.uint32 if n_samples < 2**32 else np.intp)
     else:
         order = np.argsort(score, kind="stable")
         ordered, total = score[order], np.append(0, np.cumsum(count[order]))
-    starts = level_starts(ordered)
-    before = total[np.append(starts, len(score))] * n_bins  # of each level, and of none
-    aim = total[-1] * np.arange(1, n_bins)
-    level = np.searchsorted(before[1:], aim, side="left")
-    down, up, value = aim - before[level], before[level + 1] - aim, ordered[starts[level]]
+        starts, n_samples = level_starts(ordered), total[-1]
+        below = total[starts]
+    aim = n_samples * np.arange(1, n_bins)
+    # The first level that ends at the sample aim / n_bins, or after it.
+    level = np.searchsorted(below[1:], np.ceil(aim / n_bins).astype(below.dtype), side="left")
+    reached = np.where(level < len(below) - 1, below.take(level + 1, mode="clip"), n_samples)
+    down, up = aim - n_bins * below[level].astype(aim.dtype), n_bins * reached - aim
+    value = ordered[starts[level]]
     above = (up < down) | (up == down) & (value >= centre - RESOLUTION)
     under = (down < up) | (up == down) & (value <= centre + RESOLUTION)
     cut = np.unique(np.append(level[under], level[above] + 1))
