@@ -222,8 +222,9 @@ def calibration_curve_equality_test(
                 "second is the forecast of a second model for the same samples: leave out by, and "
                 "pass labels and forecasts."
             )
-        check_indices(y_true=y_true, y_proba=y_proba, second=second)
-        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
+        first: Any = y_proba
+        check_indices(y_true=y_true, y_proba=first, second=second)
+        problem = check_problem(y_true, first, None, sample_weight, labels, pos_label, groups)
         second_problem = check_problem(
             y_true, second, None, sample_weight, labels, pos_label, name="second"
         )

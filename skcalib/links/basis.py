@@ -234,8 +234,9 @@ class LogitBasis:
 
     def _select_dense(self, names):
         """Numbers of the directions that have a value at every class."""
-        every = set(names) - TOP - BY_CLASS - CONFUSION if self.n_classes > 2 else ()
-        return self.select(every)
+        if self.n_classes == 2:
+            return np.empty(0, int)
+        return self.select(set(names) - TOP - BY_CLASS - CONFUSION)
 
     def _select_top(self, names):
         """Numbers of the directions of one column."""
@@ -244,15 +245,16 @@ class LogitBasis:
     def part(self, block: BasisBlock, names: Collection[str]) -> BasisBlock:
         """The directions of some groups, from the block of all of them."""
         dense, top = self._select_dense(names), self._select_top(names)
-        top = top - self._select_top(self.groups)[0]
+        top = top - (self.groups["top"].start if self.n_classes > 2 else 0)
         factors, mix = self._factors(names, block.log)
-        return replace(
-            block,
-            dense=_rows(block.dense, dense),
-            factors=factors,
-            top=_rows(block.top, top),
-            confusion="confusion" in names,
-            mix=mix,
+        return BasisBlock(
+            block.log,
+            _rows(block.dense, dense),
+            factors,
+            _rows(block.top, top),
+            block.column,
+            "confusion" in names,
+            mix,
         )
 
     def rescale(self, block: BasisBlock) -> BasisBlock:

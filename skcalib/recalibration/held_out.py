@@ -1137,7 +1137,17 @@ class HeldOutMixture:
 
     def _mix(self):
         """Compute the weights, and the forecasts by mixtures without each fold."""
-        unchanged, nested = self.forecasts[self._identity], self._nested()
+        unchanged = self.forecasts[self._identity]
+        # Forecasts of mixtures whose weights are computed without each fold.
+        nested, start = np.empty(self.target.shape), 0
+        for folds in self._rounds:
+            end = start + len(np.unique(np.concatenate(folds)))
+            for test in folds:
+                left_out = np.isin(self.sample, test)
+                weights = self._weights(~left_out)
+                left_out[:start] = left_out[end:] = False
+                nested[left_out] = np.tensordot(weights, self.forecasts[:, left_out], 1)
+            start = end
         share = float(expit(self._gain(unchanged, nested) - np.log(_ODDS)))
         weights = share * self._weights(slice(None))
         weights[self._identity] += 1 - share
@@ -1188,19 +1198,6 @@ class HeldOutMixture:
         """The mean of log loss and Brier score (N,), in units of the lowest log loss."""
         log, brier = self._losses(forecast)
         return 0.5 * (log + self._ratio * brier)
-
-    def _nested(self):
-        """Forecasts (N, K) of mixtures whose weights are computed without each fold."""
-        mixed, start = np.empty(self.target.shape), 0
-        for folds in self._rounds:
-            end = start + len(np.unique(np.concatenate(folds)))
-            for test in folds:
-                left_out = np.isin(self.sample, test)
-                weights = self._weights(~left_out)
-                left_out[:start] = left_out[end:] = False
-                mixed[left_out] = np.tensordot(weights, self.forecasts[:, left_out], 1)
-            start = end
-        return mixed
 
     def _weights(self, rows):
         """Weights (M,) that minimise the criterion on the rows, with a weak prior."""
