@@ -195,6 +195,11 @@ REFUSED = {
         LABEL,
         ["class", "survived"],
     ),
+    "three classes and one score": (
+        {"class": THREE, "vip": VIP, "score": P},
+        LABEL,
+        ["class", "vip"],
+    ),
     "a share of another name": ({"churned": FLAG, "rf": P}, SCORE, ["rf"]),
     "a share of no name beside features": ({"y": FLAG, "age": AGE, "q": P}, SCORE, ["q"]),
     "two scores": ({"churned": FLAG, "score": P, "score2": Q}, SCORE, ["score", "score2"]),
