@@ -298,7 +298,7 @@ def _find_label(name, columns, taken, event):
             for column in pool
             if any(form.casefold() in spelled for text in column.texts for form in forms(text))
         ] or pool
-    if named and len(pool) == 1:
+    if len(pool) == 1 and pool[0] in named:
         return pool[0]
     if pool:
         raise _choice(name, pool, "labels", "label_column")
