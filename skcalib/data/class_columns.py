@@ -118,10 +118,11 @@ def classes_of_columns(
             _check_numbers(y_proba, classes, name)
         elif n_columns > 1 and not _are_default_names(y_proba):
             check_order(y_proba, classes, name, remedy="array")
+        if categories is None or labels is not None or pos_label is not None:
+            return classes
         names = classes.tolist()
-        in_order = [category for category in categories or () if category in names]
-        decided = categories is None or labels is not None or pos_label is not None
-        if not decided and names != in_order and _are_default_names(y_proba):
+        in_order = [category for category in categories if category in names]
+        if names != in_order and _are_default_names(y_proba):
             warnings.warn(
                 f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
                 f"columns, so its columns are read as those of {listed(names)}, the sorted "

@@ -204,10 +204,9 @@ def check_classes(
         classes = _complete_single_class(classes, pos_label, name)
     if pos_label is not None:
         classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
-    are_numbers_of_columns = classes.dtype.kind in "iuf" and (
-        classes[0] >= 0 and classes[-1] < n_columns and np.array_equal(classes, np.rint(classes))
-    )
-    if labels is None and len(classes) < n_columns and are_numbers_of_columns:
+    fewer = labels is None and len(classes) < n_columns and classes.dtype.kind in "iuf"
+    in_range = fewer and classes[0] >= 0 and classes[-1] < n_columns
+    if in_range and np.array_equal(classes, np.rint(classes)):  # numbers of columns
         # Labels that count from 1 have no 0; 0 and 1 alone are more likely those of an event.
         if classes[0] == 0 and len(classes) > 2:
             return np.arange(n_columns, dtype=classes.dtype)

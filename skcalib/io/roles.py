@@ -274,20 +274,23 @@ def find_roles(
 
 def _find_label(name, columns, taken, event):
     """The column of labels, by its name; columns at the places `taken` have another role."""
-    named = [column for column in columns if in_words(column.name) in LABEL_NAMES]
+    certain = [column for column in columns if in_words(column.name) in LABEL_NAMES]
+    named = certain
     if not named:
         outcomes = [c for c in columns if states_outcome(c.name) and not c.names_forecast]
         outcomes = [c for c in outcomes if c.place not in taken] or outcomes
         named = [column for column in outcomes if column.may_hold_labels] or outcomes
     most = max(2, sum(column.is_share for column in columns))  # classes
-    pool = named or [
-        column
-        for column in columns
-        if column.may_hold_labels
-        and column.n_values <= most
-        and column.place not in taken
-        and not (column.names_forecast or column.identifies or column.name in _UNNAMED)
-    ]
+    pool = named
+    if not named or (not certain and min(column.n_values for column in named) > most):
+        pool = named + [
+            column
+            for column in columns
+            if column.may_hold_labels
+            and column.n_values <= most
+            and column.place not in taken
+            and not (column.names_forecast or column.identifies or column.name in _UNNAMED)
+        ]
     if event is not None and len(pool) > 1:
         spelled = {form.casefold() for form in forms(event)}
         pool = [
@@ -295,7 +298,7 @@ def _find_label(name, columns, taken, event):
             for column in pool
             if any(form.casefold() in spelled for text in column.texts for form in forms(text))
         ] or pool
-    if named and len(pool) == 1:
+    if len(pool) == 1 and pool[0] in named:
         return pool[0]
     if pool:
         raise _choice(name, pool, "labels", "label_column")

@@ -195,6 +195,11 @@ REFUSED = {
         LABEL,
         ["class", "survived"],
     ),
+    "three classes and one score": (
+        {"class": THREE, "vip": VIP, "score": P},
+        LABEL,
+        ["class", "vip"],
+    ),
     "a share of another name": ({"churned": FLAG, "rf": P}, SCORE, ["rf"]),
     "a share of no name beside features": ({"y": FLAG, "age": AGE, "q": P}, SCORE, ["q"]),
     "two scores": ({"churned": FLAG, "score": P, "score2": Q}, SCORE, ["score", "score2"]),
@@ -273,6 +278,9 @@ def test_the_event_chooses_the_column_that_has_it(tmp_path):
     predictions = read_predictions(path, event="churn")
     assert predictions.y_true.tolist() == CHURN.tolist()
     assert predictions.note.startswith("labels: outcome (by its name); probability of churn: score")
+    path = written(tmp_path / "x.csv", {"class": THREE, "state": CHURN, "score": P})
+    with pytest.raises(ValueError, match="may be its labels, 'state': pass label_column='state'"):
+        read_predictions(path, event="churn")
 
 
 def test_columns_with_another_role_are_no_labels(tmp_path):
