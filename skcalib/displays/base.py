@@ -615,9 +615,9 @@ def places_on_axis(ax, p):
 def probabilities_at(ax, places):
     """Inverse of `places_on_axis`."""
     transform = ax.xaxis.get_transform()
-    ends = np.clip(ax.get_xlim(), 0, 1)
-    start, end = transform.transform(ends)
-    return np.clip(transform.inverted().transform(start + (end - start) * places), *ends)
+    low, high = np.clip(ax.get_xlim(), 0, 1)
+    start, end = transform.transform(np.array([low, high]))
+    return np.clip(transform.inverted().transform(start + (end - start) * places), low, high)
 
 
 def bin_edges(ax):

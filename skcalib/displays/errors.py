@@ -315,10 +315,10 @@ class DecompositionDisplay(base.Display):
                 whiskers[name] = _draw_whiskers(self.ax_, terms, name, start, style)
             right, left = right + np.maximum(length, 0), left + np.minimum(length, 0)
         losses = np.array([term.loss for term in terms])
-        span = (rows - _HEIGHT / 2, rows + _HEIGHT / 2)
+        bottom, top = rows - _HEIGHT / 2, rows + _HEIGHT / 2
         style = {"color": "black", "linewidth": 2, "zorder": 5, "label": "Loss"}
-        self.ax_.vlines(np.zeros(len(rows)), *span, color="black", linewidth=0.8, zorder=3)
-        self.loss_ = self.ax_.vlines(losses, *span, **style)
+        self.ax_.vlines(np.zeros(len(rows)), bottom, top, color="black", linewidth=0.8, zorder=3)
+        self.loss_ = self.ax_.vlines(losses, bottom, top, **style)
         self.bars_, self.whiskers_, self.figure_ = bars, whiskers, self.ax_.figure
         wide = base.width_of(self.ax_) > _WIDE
         _write_terms(self.ax_, terms, right, values=wide if values == "auto" else values)

@@ -247,8 +247,8 @@ def _moments(margins):
     """Means (K,) of margins, and their spread in units of the logistic law; 0 if it is rounding."""
     known = ~np.isnan(margins).all(axis=0)
     mean, values = np.zeros(len(known)), margins[:, known]
-    ends = np.nanquantile(values, [_TAIL, 1 - _TAIL], axis=0)
-    for most in (np.clip(values, *ends), values):  # the second if all but a few are equal
+    low, high = np.nanquantile(values, [_TAIL, 1 - _TAIL], axis=0)
+    for most in (np.clip(values, low, high), values):  # the second if all but a few are equal
         mean[known] = np.nanmean(most, axis=0)
         spread = float(np.sqrt(np.nanmean((most - mean[known]) ** 2))) / _DEVIATION
         if spread > _FINEST:

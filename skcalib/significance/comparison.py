@@ -240,19 +240,18 @@ def compare_calibration(
             "second is missing: pass labels and the probabilities of two models, or two sketches."
         )
     check_indices(first=first, second=second)
-    problems = [
-        check_problem(y_true, first, groups=groups, name="first", **samples),
-        check_problem(y_true, second, name="second", **samples),
-    ]
-    if not np.array_equal(problems[0].classes, problems[1].classes):
+    first_problem = check_problem(y_true, first, groups=groups, name="first", **samples)
+    second_problem = check_problem(y_true, second, name="second", **samples)
+    if not np.array_equal(first_problem.classes, second_problem.classes):
         raise ValueError(
             "first and second are probabilities of different classes: pass pos_label= with the "
             "class of both."
         )
     rule = resolve_notion(notion)
-    problems[0].require_order(rule)
+    first_problem.require_order(rule)
     return compare_problems(
-        *problems,
+        first_problem,
+        second_problem,
         kernel=resolve_kernel(kernel),
         notion=rule,
         block_size=block_size,

@@ -382,7 +382,7 @@ def search_bandwidth(
         centre = _GRID * np.round((bracket.best()[1][0] + np.log10(shrink)) / _GRID)
         curve.at(centre + _STEP * np.array([-1, 0, 1]))
         step = 2 * _STEP
-        while len(curve.logs) < MOST_EVALUATIONS - 3:  # the best point is at an end: walk on
+        while len(curve.logs) < MOST_EVALUATIONS - 3:  # at an end: go further
             left, (x, _), right = curve.best()
             if (left and right) or not LOWEST < x < HIGHEST:
                 break
