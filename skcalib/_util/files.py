@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all, and what commands and readers share of files."""
+"""Files that are written as a whole or not at all; standard input; errors of files in words."""
 
 import errno
 import os

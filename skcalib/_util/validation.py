@@ -1,4 +1,4 @@
-"""Validation of arguments: forecasts, weights, names, counts and levels.
+"""Validation of arguments: forecasts, weights, indices, names, counts and levels.
 
 Forecasts become float64 arrays of shape (n, K) with K >= 2, and weights become float64 arrays of
 shape (n,). Rounding errors of up to 1e-9 outside [0, 1] become 0 and 1. Other values are never

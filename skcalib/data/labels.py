@@ -1,4 +1,4 @@
-"""Validation of labels and of soft labels, and the classes and columns that they name.
+"""Validation of labels and soft labels; classes and columns that they name; one-hot rows.
 
 Labels may be of any type that can be ordered. Values are never guessed; invalid input raises an
 error with a message of one sentence or two.

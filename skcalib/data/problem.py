@@ -2,14 +2,14 @@
 
 Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
 shape and weights are positive float64 arrays of shape (n,). The class of each column follows from
-the arguments and from the names of the columns. For functions that ask for it, targets may also be
-label distributions, or an indicator matrix whose columns are separate labels. A target takes as
+the arguments and from the names of the columns. Where `check_problem` permits it, targets
+may also be label distributions, or an indicator matrix whose columns are separate labels. A target takes as
 much memory as the forecasts, so it is made from the labels where it is first read.
 
 `read_samples` is for errors of one score at a time. Scores are read in blocks, because a one-hot
 target and the problems of a notion take several times the memory of a binary forecast.
-`binary_events` lists the events that have one calibration curve each. The other functions also take
-a `ForecastSummary` in place of the samples.
+`binary_events` lists the events that have one calibration curve each. Functions that take labels
+also take a `ForecastSummary` in place of the samples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all displays share: base classes, docstrings, events, and what they draw with.
+"""Base classes of displays; events, scales, histograms, legends and docstrings that they share.
 
 A display writes `from_predictions`, whose labels may also be a `Problem` or a sketch, and `plot`.
 `from_estimator` finds held-out probabilities and passes the options on. `DiagonalDisplay` draws

@@ -1,6 +1,6 @@
 """Figures of estimated errors: parts of the loss as bars, and errors against the sample size (G22).
 
-Each display stands above its records and estimates; drawing code comes last.
+Each display stands above its records and estimates.
 """
 
 from __future__ import annotations

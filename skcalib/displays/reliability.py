@@ -1,9 +1,9 @@
-"""Reliability diagrams: the curves on the smoothers, their bands, and the figure.
+"""Reliability diagrams: the curves on the smoothers, their intervals, and the figure.
 
 Each curve has the abscissae ``prob_pred`` and heights ``prob_true``, shape (m,); ``refit(labels)``,
 which applies the same rule to other labels (n, B) of the same forecasts and returns heights of
 shape (m, B); and ``confidence(confidence_level, n_resamples, rng)``, an interval for the true
-heights.
+heights. The consistency band is in `errors.corp`.
 """
 
 from __future__ import annotations

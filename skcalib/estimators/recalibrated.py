@@ -1,7 +1,7 @@
 """Estimators that train a classifier and cross-fit its probabilities.
 
-`RecalibratedClassifierCV` fits a recalibrator to them, and `CrossFitProba` hands them to the next
-step of a Pipeline.
+`RecalibratedClassifierCV` fits a recalibrator to them, and `CrossFitProba` passes them to the
+next step of a Pipeline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The public function `read_predictions`, its result `Predictions`, and tables part by part.
 
-Tables in text (.csv) and parquet (.parquet) are read block by block: `read_blocks` passes blocks of
-rows to a `Table`, which keeps compact arrays, from one file or from several with the same columns.
+Arrays (.npz) are read at once. Tables in text (.csv, also compressed) and parquet (.parquet), from
+one file, from several with the same columns or from a folder, are read block by block:
+`read_blocks` yields the `Table` of the rows read so far, which keeps compact arrays.
 A column of a block is an array of numbers, or a sequence of texts, of which an empty one is
 missing. Text is read by the module csv, so that labels are what is written, whichever library is
 installed; parquet by pyarrow or polars through narwhals.

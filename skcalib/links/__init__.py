@@ -1,4 +1,4 @@
-"""Links: parametric maps of logits, and the one routine that fits them."""
+"""Links: parametric maps of logits, their fits, and averages of maps."""
 
 from skcalib.links.affine import DirichletMap, MatrixMap, VectorMap
 from skcalib.links.maps import (

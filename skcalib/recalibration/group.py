@@ -1,8 +1,8 @@
 r"""Recalibration by forecast and features, by forecast and group, or of several labels.
 
 `GroupRecalibrator` corrects by features, of which `FeatureReader` makes numbers, and
-`MultilabelRecalibrator` has a recalibrator for each label. `CorrectedModel` is the one model of
-corrections by features, which bounds, decides and recalibrates.
+`MultilabelRecalibrator` has a recalibrator for each label. `CorrectedModel` is the model of
+corrections by features that bounds of the grouping loss, decisions and recalibrators use.
 
 Forecasts with logarithms f (n, K) become :math:`softmax(f + \sum_j a_j F_j)`; without any
 correction they stay exactly as they are. `CorrectedModel` fits paths of the parts F: lists of

@@ -1,4 +1,4 @@
-"""What maps gain on held-out samples: the improvement by one, the choice, and their mixture."""
+"""Held-out losses of maps: the improvement by one map, the choice of a map, and the mixture of all."""
 
 from __future__ import annotations
 

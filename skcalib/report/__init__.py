@@ -1,4 +1,4 @@
-"""The report: from probabilities to a verdict."""
+"""Reports on the calibration of one or several models."""
 
 from skcalib.report.report import CalibrationReport, ComparisonReport
 

@@ -1,6 +1,8 @@
-"""The results of a report: numbers with intervals, without wording or drawing.
+"""The results of a report: numbers with intervals, without figures.
 
-Records first, then the functions that compute each part of them from a validated problem.
+Records first, then the functions that compute errors, tests, ranges and groups from a validated
+problem. Maps and decisions are in `advice`, signs of an invalid input and the direction in
+`diagnosis`. Names of classes for sentences come last.
 """
 
 from __future__ import annotations

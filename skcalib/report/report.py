@@ -1,4 +1,6 @@
-"""The report: a verdict on probabilities, with the numbers behind it."""
+"""`CalibrationReport` of one model, and `ComparisonReport` of several.
+
+`find_differences` compares the models, and `DecisionRule` their decisions."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Headline, sentences and advice use the same decisions (`Findings.direction`,
 `Findings.miscalibrated`, `Findings.advice`, `Findings.named_groups`), so they cannot contradict
-each other. What a suspicion, a direction, groups and advice say stands where they are found.
+each other. Sentences on signs of an invalid input and on directions stand in `diagnosis`, those on
+maps and decisions in `advice`, each with its condition. Those on groups are here.
 """
 
 from __future__ import annotations

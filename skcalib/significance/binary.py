@@ -1,7 +1,7 @@
 """Tests of the calibration of binary forecasts: classical ones, and likelihood ratios.
 
 Given the forecasts, the null hypothesis has no unknown parameters. So labels can be drawn from the
-forecasts, which is the default where few labels are uncertain (`few_events`).
+forecasts, which is the default where fewer than `FEW` labels are uncertain (`uncertain_labels`).
 
 Each test is built from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
 ``pvalue`` is computed from the survival function of the asymptotic distribution, so it is never

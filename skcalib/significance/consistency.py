@@ -1,4 +1,6 @@
-"""Consistency resampling: a test of calibration with any error function."""
+"""Consistency resampling: a test of calibration with any error function.
+
+The consistency band of diagrams is in `errors.corp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-r"""E-value of calibration for a fixed set of samples, and combinations of such tests.
+r"""E-value of calibration for a fixed set of samples, and combinations of tests.
+
+Tests are combined by their e-values or p-values. The test that is valid after every sample is in
+`monitoring.sequential`.
 
 Batch by batch, bets are drawn before the labels of the batch are used. They have a Gaussian prior
 in a few directions that the forecasts determine: see `calibration_e_value`.

@@ -1,1 +1,1 @@
-"""Intervals of means, p-values, and laws of statistics."""
+"""Intervals of means, p-values, laws of statistics, and bounds of binned errors."""

@@ -1,7 +1,7 @@
 """Bounds for binned errors: bias, number of bins, and error on new data (F24).
 
 `evaluate_supersample` refits a classifier on halves of supersamples; the information that it
-estimates enters the bounds of the error on new data.
+estimates enters the bounds of the error on new data. The formulas are in `skcalib.stats.bins`.
 """
 
 from __future__ import annotations

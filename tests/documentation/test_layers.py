@@ -35,14 +35,14 @@ LAYERS = (
     {"errors": "other calibration errors of labels and forecasts"},
     {"error_intervals": "an interval for every error"},
     {
-        "estimators": "the same from a classifier and data",
+        "estimators": "calibration errors of classifiers, and recalibrated classifiers",
         "significance": "tests of calibration, and comparisons",
     },
     {
         "export": "maps as JSON and ONNX",
-        "grouping": "what calibration does not see",
+        "grouping": "the grouping loss, and groups at equal scores",
         "regression": "variances of regressors",
-        "theory": "what theory says of binned errors",
+        "theory": "bounds of binned errors",
     },
     {
         "monitoring": "streams of forecasts: tests and alarms",
@@ -53,7 +53,7 @@ LAYERS = (
         "scorers": "for searches and cross-validation",
         "testing": "laws for those who extend the library",
     },
-    {"report": "the verdict"},
+    {"report": "reports on one or several models"},
     {"__init__": "public names"},
     {"cli": "the commands report and monitor, and their options"},
     {"__main__": "the command line"},
