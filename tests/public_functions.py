@@ -473,10 +473,10 @@ ELSEWHERE = {
     "evaluate_supersample": "classifiers: tests/theory/test_generalization.py",
     "read_predictions": "files: tests/io/test_io.py",
     "show_progress": "what runs: tests/report/test_report.py",
-    "summarize": "data frames: tests/sketch/test_summarize.py",
+    "summarize": "data frames: tests/sketches/test_summarize.py",
     **dict.fromkeys(("from_json", "to_json", "to_onnx"), "fitted maps: tests/test_export.py"),
     "register_converter": "models of scikit-learn: tests/test_export.py",
-    "soft_label_decomposition": "several votes per sample: tests/test_soft_labels.py",
+    "soft_label_decomposition": "several votes per sample: tests/grouping/test_soft_labels.py",
     "grouping_improvement": (
         "two forecasts and features: tests/grouping/test_grouping_improvement.py"
     ),

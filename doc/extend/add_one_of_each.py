@@ -212,7 +212,7 @@ ADDITIONS = (
             listed("skcalib/data/notions.py", "AtLeast", "Canonical"),
             in_reference("data.notions.AtLeast", "data.notions.Canonical"),
         ),
-        ("tests/test_notions.py", "-k", "AtLeast"),
+        ("tests/data/test_notions.py", "-k", "AtLeast"),
     ),
     Addition(
         "link",

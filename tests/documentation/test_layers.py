@@ -161,9 +161,9 @@ MAY_IMPORT = {
     "public/test_progress.py": ("_util.progress",),  # names of given frames
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
     "io/test_files.py": ("_util.files",),  # errors in the middle of writing
-    "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
-    "test_rows.py": ("_util.arithmetic",),  # against scipy
-    "test_ties.py": ("_util.arithmetic",),  # levels against a naive loop
+    "_util/test_formatting.py": ("_util.formatting",),  # decimals of given numbers
+    "_util/test_rows.py": ("_util.arithmetic",),  # against scipy
+    "_util/test_ties.py": ("_util.arithmetic",),  # levels against a naive loop
     "public/test_suggestions.py": ("_util.messages",),  # the table of other names
     "public/test_validation.py": ("_util.validation",),  # every container, once
     "report/test_report.py": ("_util.validation",),  # how often forecasts are validated

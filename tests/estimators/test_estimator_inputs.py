@@ -265,7 +265,7 @@ def parallel_estimators(n_jobs):
 @pytest.mark.parametrize("which", range(7))
 def test_jobs_and_seeds(which):
     X, y, _ = draw()
-    with parallel_config("threading"):  # tests/sketch/test_dask.py has processes
+    with parallel_config("threading"):  # tests/sketches/test_dask.py has processes
         fits = (parallel_estimators(jobs)[which].fit(X, y) for jobs in (1, 2, None))
         alone, parallel, again = (answers(fitted, X) for fitted in fits)
     assert alone
