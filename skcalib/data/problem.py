@@ -2,8 +2,8 @@
 
 Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
 shape and weights are positive float64 arrays of shape (n,). The class of each column follows from
-the arguments and from the names of the columns. Where `check_problem` permits it, targets
-may also be label distributions, or an indicator matrix whose columns are separate labels. A target takes as
+the arguments and from the names of the columns. Where `check_problem` permits it, targets may also
+be label distributions, or an indicator matrix whose columns are separate labels. A target takes as
 much memory as the forecasts, so it is made from the labels where it is first read.
 
 `read_samples` is for errors of one score at a time. Scores are read in blocks, because a one-hot

@@ -13,12 +13,12 @@ percentiles 1 and 99.
 
 **Ranks, where these alone say how far values are apart.** A `RankCurve` is a stored increasing
 function of values v, which takes the quantile of the rank p to the logit of p. It is piecewise
-linear, and beyond the outer knots logarithmic at first, which suits Pareto tails. Of two
-classes v is the difference of the columns, so that the classes have the same f up to its sign. Of
-more classes v is any value of any column, so that f keeps the order of the classes. `heavy_tails`
-needs it, because no unit fits: in that of the tails most values are equal, and in that of the
-other values the tails saturate. `crowded` forecasts need it where a smoother has a scale of its own: they are
-close to each other, to 0 or 1, or in a few clusters.
+linear, and beyond the outer knots logarithmic at first, which suits Pareto tails. Of two classes v
+is the difference of the columns, so that the classes have the same f up to its sign. Of more
+classes v is any value of any column, so that f keeps the order of the classes. `heavy_tails` needs
+it, because no unit fits: in that of the tails most values are equal, and in that of the other
+values the tails saturate. `crowded` forecasts need it where a smoother has a scale of its own: they
+are close to each other, to 0 or 1, or in a few clusters.
 
 **Beyond the fitted forecasts.** A curve is known at the forecasts of the calibration set only.
 Beyond them a parabola is not monotone, a cubic polynomial diverges, and a kernel has no neighbours.

@@ -1,6 +1,7 @@
 """Sequential test of calibration, valid after every sample, and the base class of streams.
 
-`StreamEstimator`, the base class of the test and of monitors, reads the samples of a stream, and saves and restores its state as bytes.
+`StreamEstimator`, the base class of the test and of monitors, reads the samples of a stream, and
+saves and restores its state as bytes.
 
 An alternative calibration curve maps a forecast p to another probability q. It may depend on
 earlier samples, but not on the label of the same sample. Products of the likelihood ratios, sample

@@ -1,9 +1,9 @@
 """Smoothers that average over the cells of a partition of the forecasts.
 
 `PartitionSmoother` is the base class; averaging over its cells is a projection. Cells are bins
-(`UniformBins`, `QuantileBins`, cut by `quantile_cuts`), the distinct values of the forecast (`LevelSets`), cells cut at
-medians (`MedianCells`), or the blocks of isotonic regression, which depend on the labels
-(`IsotonicSmoother`).
+(`UniformBins`, `QuantileBins`, cut by `quantile_cuts`), the distinct values of the forecast
+(`LevelSets`), cells cut at medians (`MedianCells`), or the blocks of isotonic regression, which
+depend on the labels (`IsotonicSmoother`).
 """
 
 from __future__ import annotations
