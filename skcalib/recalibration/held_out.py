@@ -1,4 +1,4 @@
-"""Held-out losses of maps: the improvement by one map, the choice of one, and the mixture of all."""
+"""Held-out losses of maps: the improvement by one map, the choice, and the mixture of all."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ import re
 import runpy
 import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -79,3 +80,14 @@ def test_llms_is_current():
     text_of("doc/make_llms.py")
     made = runpy.run_path(str(ROOT / "doc" / "make_llms.py"))
     assert text_of("doc/llms.txt") == made["text"]()
+
+
+def test_what_was_renamed_has_its_new_place():
+    """Modules, and names in them, in the column "now" of the tables of CHANGELOG.md."""
+    rows = [line.split("|") for line in text_of("CHANGELOG.md").splitlines() if line[:1] == "|"]
+    now = " ".join(row[2] for row in rows if len(row) == 4)
+    packages = "|".join(path.name for path in Path(skcalib.__file__).parent.iterdir())
+    places = re.findall(rf"``(?:skcalib\.)?((?:{packages})(?:\.\w+)*)``", now)
+    assert len(places) > 30
+    for place in places:
+        assert resolve_name(f"skcalib.{place}") is not None
