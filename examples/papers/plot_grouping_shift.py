@@ -57,4 +57,9 @@ for ax, is_shifted in zip(axes, (False, True), strict=True):
         f"calibration error {found.calibration_error:z.4f}, "
         f"grouping loss {at_least if loss.estimate > 0 else 'not detected'}"
     )
+legend = axes[1].get_legend()  # one below both panels, where it covers no region
+texts = [text.get_text() for text in legend.get_texts()]
+fig.legend(legend.legend_handles, texts, loc="outside lower center", ncols=3, frameon=False)
+for ax in axes:
+    ax.get_legend().remove()
 plt.show()
