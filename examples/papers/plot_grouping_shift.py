@@ -37,7 +37,7 @@ def new_images(n_images, is_shifted):
     return images, y_new[chosen]
 
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 7), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(11, 8), layout="constrained")
 for ax, is_shifted in zip(axes, (False, True), strict=True):
     images, digits = new_images(12_000, is_shifted)
     proba = network.predict_proba(images)
@@ -59,7 +59,9 @@ for ax, is_shifted in zip(axes, (False, True), strict=True):
     )
 legend = axes[1].get_legend()  # one below both panels, where it covers no region
 texts = [text.get_text() for text in legend.get_texts()]
-fig.legend(legend.legend_handles, texts, loc="outside lower center", ncols=3, frameon=False)
+fig.legend(
+    legend.legend_handles, texts, fontsize="small", loc="outside lower left", ncols=2, frameon=False
+)
 for ax in axes:
     ax.get_legend().remove()
 plt.show()
