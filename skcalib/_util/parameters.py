@@ -22,131 +22,6 @@ import numpy as np
 from skcalib._util.messages import is_finite, is_whole, refusal, shown, suggestion
 from skcalib._util.validation import check_confidence_level, check_count, look_up, to_numpy
 
-_SECTION = re.compile(r"^(?=\w[\w ]*\n-+$)", re.M)
-_ENTRY = re.compile(r"^(?=\S)", re.M)
-_FIRST = ("", "Parameters", "Attributes", "Returns", "Raises")  # the order; others come later
-
-
-def sections_of(text):
-    """The sections of a docstring by their titles; "" is the title of what precedes them.
-
-    There are none without a docstring: `python -OO` removes all of them.
-    """
-    if text is None:
-        return {}
-    first, *others = _SECTION.split(cleandoc(text))
-    parts = (part.split("\n", 2) for part in others)
-    return {"": first.strip("\n")} | {title: body.strip("\n") for title, _, body in parts}
-
-
-def docstring_of(sections):
-    """The docstring of sections, in the order of numpydoc; None without a summary."""
-    if "" not in sections:
-        return None
-    places = {title: place for place, title in enumerate(_FIRST)}
-    titles = sorted(sections, key=lambda title: places.get(title, len(places)))
-    marked = (f"{title}\n{'-' * len(title)}\n" if title else "" for title in titles)
-    parts = zip(marked, titles, strict=True)
-    return "\n\n".join(f"{mark}{sections[title]}" for mark, title in parts) + "\n"
-
-
-def entries_of(section):
-    """The entries of a section: their names, of which several may share one, and the text."""
-    entries = [entry.rstrip("\n") for entry in _ENTRY.split(section) if entry.strip()]
-    return [(re.split(r" :|\n", entry, maxsplit=1)[0].split(", "), entry) for entry in entries]
-
-
-def by_name(section):
-    """The entries of a section by their first names."""
-    return {names[0]: entry for names, entry in entries_of(section)}
-
-
-def add_entries(sections, title, known, names):
-    """Add the entries of `names` that a section lacks, if they are known by their first name."""
-    listed, place = entries_of(sections.get(title, "")), 0
-    for name in names:
-        here = [k for k, (entry_names, _) in enumerate(listed) if name in entry_names]
-        if not here and name in known:
-            listed.insert(place, *entries_of(known[name]))
-            here = [place]
-        place = here[0] + 1 if here else place
-    if listed:
-        sections[title] = "\n".join(entry for _, entry in listed)
-
-
-def add_parameters(function, sections, known):
-    """Add the entries of parameters of a function or class that it lacks, and that are known.
-
-    Their defaults are those of the function.
-    """
-    names, entries = [], {}
-    for name, parameter in signature(function).parameters.items():
-        name = f"**{name}" if parameter.kind is parameter.VAR_KEYWORD else name
-        names.append(name)
-        if name in known:
-            default = (
-                f'"{parameter.default}"'
-                if isinstance(parameter.default, str)
-                else repr(parameter.default)
-            )
-            entries[name] = re.sub("(?<=default=).*", default.replace("e-0", "e-"), known[name])
-    add_entries(sections, "Parameters", entries, names)
-
-
-def complete_method(method, inherited, known, result):
-    """Add to the docstring of a method the entries and the result that it leaves out.
-
-    They are those of the method of the base class, and `known` ones. A method that is annotated
-    with `Self` and has no such section has this `result`.
-    """
-    sections, of_base = sections_of(method.__doc__), sections_of(inherited)
-    add_parameters(method, sections, known | by_name(of_base.get("Parameters", "")))
-    if "Returns" in of_base:
-        sections.setdefault("Returns", of_base["Returns"])
-    if method.__annotations__.get("return") == "Self":
-        sections.setdefault("Returns", result)
-    method.__doc__ = docstring_of(sections)
-
-
-#: Method -> the one whose parameters it has.
-_LIKE = {"predict": "predict_proba", "transform": "predict_proba", "fit_transform": "fit"}
-
-
-def complete_class(cls, known):
-    """Add to the docstrings of a class and its public methods what they leave out; returns it.
-
-    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of
-    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. Attributes of
-    base classes follow those of the class. A constructor returns a new object, and other methods
-    that are annotated with `Self` the object itself.
-    """
-    sections = sections_of(cls.__doc__)
-    parameters = by_name(sections.get("Parameters", ""))
-    for name, method in vars(cls).items():
-        function = getattr(method, "__func__", method)
-        if isfunction(function) and function.__doc__ and not name.startswith("_"):
-            base = getattr(super(cls, cls), name, None)
-            like = getattr(cls, _LIKE.get(name, ""), None)
-            base = like if base is None or name == "fit_transform" else base
-            inherited = getdoc(base) if base else None
-            constructs = isinstance(method, classmethod)
-            result = "A new object." if constructs else "The object itself."
-            entries = known | parameters if constructs else known
-            entries = entries | by_name(sections_of(getdoc(like)).get("Parameters", ""))
-            complete_method(function, inherited, entries, f"{cls.__name__}\n    {result}")
-    if sections:
-        cls._entries, cls._attributes = parameters, by_name(sections.get("Attributes", ""))
-        attributes = {}
-        for base in reversed(cls.__mro__):
-            known = known | vars(base).get("_entries", {})
-            attributes |= vars(base).get("_attributes", {})
-        add_parameters(cls, sections, known)
-        order = (name for base in cls.__mro__ for name in vars(base).get("_attributes", ()))
-        add_entries(sections, "Attributes", attributes, order)
-        cls.__doc__ = docstring_of(sections)
-    return cls
-
-
 # --- Parameters -----------------------------------------------------------------------------------
 
 
@@ -196,50 +71,6 @@ def completes_docstrings(cls: Class) -> Class:
 
         cls.__init__ = construct  # type: ignore[misc]
     return complete_class(cls, ENTRIES)
-
-
-ENTRIES = by_name("""\
-y_true : array-like of shape (n_samples,) or ForecastSketch
-    Labels of any type, or a sketch, which stands for labels, forecasts and weights.
-y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-    Probability of the positive class, or of each class; omitted with a sketch. Rounding errors
-    of up to 1e-9 outside [0, 1] are taken as 0 and 1.
-loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
-    The proper score.
-sample_weight : array-like of shape (n_samples,), default=None
-    Weights.
-labels : array-like of shape (n_classes,), default=None
-    The class of each column of `y_proba`; needed where `y_true` may lack a class.
-pos_label : label, default=None
-    The positive class of two, to which a `y_proba` of shape (n_samples,) refers; by default
-    the last.
-confidence_level : float, default=0.95
-    Level of the intervals or bands.
-n_samples : int, default=1000
-    Number of samples.
-random_state : int, RandomState instance or None, default=None
-    Seed.
-X : array-like of shape (n_samples, n_features)
-    Features.
-y : array-like of shape (n_samples,)
-    Labels.
-response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-    "auto" is predict_proba, if there is one. Decision values have any scale: they are divided by
-    their spread, and become probabilities through the logistic function or the softmax
-    (:ref:`decision_values`).
-n_jobs : int, default=None
-    Number of parallel jobs, over folds, problems of the notion, candidates or draws; the result
-    does not depend on it.
-groups : array-like of shape (n_samples,), default=None
-    The cluster of each sample, such as a patient, by any labels. Squared errors then leave out
-    products of residuals of a cluster, intervals, bands and tests allow for dependence within
-    clusters, and folds hold whole clusters (:ref:`clusters`).
-notion : str or Notion, default="canonical"
-    "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
-    "top_label": the confidence against whether the prediction is right. "auto": the positive
-    class of two, otherwise the top label. "cumulative": for ordered classes, the mean over the
-    events that the class is at most k.
-""")
 
 
 def _checked(name, value, defaults):
@@ -476,3 +307,175 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
         check_flag,
     ),
 }
+
+
+# --- Docstrings -----------------------------------------------------------------------------------
+
+
+_SECTION = re.compile(r"^(?=\w[\w ]*\n-+$)", re.M)
+_ENTRY = re.compile(r"^(?=\S)", re.M)
+_FIRST = ("", "Parameters", "Attributes", "Returns", "Raises")  # the order; others come later
+
+
+def sections_of(text):
+    """The sections of a docstring by their titles; "" is the title of what precedes them.
+
+    There are none without a docstring: `python -OO` removes all of them.
+    """
+    if text is None:
+        return {}
+    first, *others = _SECTION.split(cleandoc(text))
+    parts = (part.split("\n", 2) for part in others)
+    return {"": first.strip("\n")} | {title: body.strip("\n") for title, _, body in parts}
+
+
+def docstring_of(sections):
+    """The docstring of sections, in the order of numpydoc; None without a summary."""
+    if "" not in sections:
+        return None
+    places = {title: place for place, title in enumerate(_FIRST)}
+    titles = sorted(sections, key=lambda title: places.get(title, len(places)))
+    marked = (f"{title}\n{'-' * len(title)}\n" if title else "" for title in titles)
+    parts = zip(marked, titles, strict=True)
+    return "\n\n".join(f"{mark}{sections[title]}" for mark, title in parts) + "\n"
+
+
+def entries_of(section):
+    """The entries of a section: their names, of which several may share one, and the text."""
+    entries = [entry.rstrip("\n") for entry in _ENTRY.split(section) if entry.strip()]
+    return [(re.split(r" :|\n", entry, maxsplit=1)[0].split(", "), entry) for entry in entries]
+
+
+def by_name(section):
+    """The entries of a section by their first names."""
+    return {names[0]: entry for names, entry in entries_of(section)}
+
+
+def add_entries(sections, title, known, names):
+    """Add the entries of `names` that a section lacks, if they are known by their first name."""
+    listed, place = entries_of(sections.get(title, "")), 0
+    for name in names:
+        here = [k for k, (entry_names, _) in enumerate(listed) if name in entry_names]
+        if not here and name in known:
+            listed.insert(place, *entries_of(known[name]))
+            here = [place]
+        place = here[0] + 1 if here else place
+    if listed:
+        sections[title] = "\n".join(entry for _, entry in listed)
+
+
+def add_parameters(function, sections, known):
+    """Add the entries of parameters of a function or class that it lacks, and that are known.
+
+    Their defaults are those of the function.
+    """
+    names, entries = [], {}
+    for name, parameter in signature(function).parameters.items():
+        name = f"**{name}" if parameter.kind is parameter.VAR_KEYWORD else name
+        names.append(name)
+        if name in known:
+            default = (
+                f'"{parameter.default}"'
+                if isinstance(parameter.default, str)
+                else repr(parameter.default)
+            )
+            entries[name] = re.sub("(?<=default=).*", default.replace("e-0", "e-"), known[name])
+    add_entries(sections, "Parameters", entries, names)
+
+
+def complete_method(method, inherited, known, result):
+    """Add to the docstring of a method the entries and the result that it leaves out.
+
+    They are those of the method of the base class, and `known` ones. A method that is annotated
+    with `Self` and has no such section has this `result`.
+    """
+    sections, of_base = sections_of(method.__doc__), sections_of(inherited)
+    add_parameters(method, sections, known | by_name(of_base.get("Parameters", "")))
+    if "Returns" in of_base:
+        sections.setdefault("Returns", of_base["Returns"])
+    if method.__annotations__.get("return") == "Self":
+        sections.setdefault("Returns", result)
+    method.__doc__ = docstring_of(sections)
+
+
+#: Method -> the one whose parameters it has.
+_LIKE = {"predict": "predict_proba", "transform": "predict_proba", "fit_transform": "fit"}
+
+
+def complete_class(cls, known):
+    """Add to the docstrings of a class and its public methods what they leave out; returns it.
+
+    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of
+    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. Attributes of
+    base classes follow those of the class. A constructor returns a new object, and other methods
+    that are annotated with `Self` the object itself.
+    """
+    sections = sections_of(cls.__doc__)
+    parameters = by_name(sections.get("Parameters", ""))
+    for name, method in vars(cls).items():
+        function = getattr(method, "__func__", method)
+        if isfunction(function) and function.__doc__ and not name.startswith("_"):
+            base = getattr(super(cls, cls), name, None)
+            like = getattr(cls, _LIKE.get(name, ""), None)
+            base = like if base is None or name == "fit_transform" else base
+            inherited = getdoc(base) if base else None
+            constructs = isinstance(method, classmethod)
+            result = "A new object." if constructs else "The object itself."
+            entries = known | parameters if constructs else known
+            entries = entries | by_name(sections_of(getdoc(like)).get("Parameters", ""))
+            complete_method(function, inherited, entries, f"{cls.__name__}\n    {result}")
+    if sections:
+        cls._entries, cls._attributes = parameters, by_name(sections.get("Attributes", ""))
+        attributes = {}
+        for base in reversed(cls.__mro__):
+            known = known | vars(base).get("_entries", {})
+            attributes |= vars(base).get("_attributes", {})
+        add_parameters(cls, sections, known)
+        order = (name for base in cls.__mro__ for name in vars(base).get("_attributes", ()))
+        add_entries(sections, "Attributes", attributes, order)
+        cls.__doc__ = docstring_of(sections)
+    return cls
+
+
+ENTRIES = by_name("""\
+y_true : array-like of shape (n_samples,) or ForecastSketch
+    Labels of any type, or a sketch, which stands for labels, forecasts and weights.
+y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+    Probability of the positive class, or of each class; omitted with a sketch. Rounding errors
+    of up to 1e-9 outside [0, 1] are taken as 0 and 1.
+loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
+    The proper score.
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights.
+labels : array-like of shape (n_classes,), default=None
+    The class of each column of `y_proba`; needed where `y_true` may lack a class.
+pos_label : label, default=None
+    The positive class of two, to which a `y_proba` of shape (n_samples,) refers; by default
+    the last.
+confidence_level : float, default=0.95
+    Level of the intervals or bands.
+n_samples : int, default=1000
+    Number of samples.
+random_state : int, RandomState instance or None, default=None
+    Seed.
+X : array-like of shape (n_samples, n_features)
+    Features.
+y : array-like of shape (n_samples,)
+    Labels.
+response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+    "auto" is predict_proba, if there is one. Decision values have any scale: they are divided by
+    their spread, and become probabilities through the logistic function or the softmax
+    (:ref:`decision_values`).
+n_jobs : int, default=None
+    Number of parallel jobs, over folds, problems of the notion, candidates or draws; the result
+    does not depend on it.
+groups : array-like of shape (n_samples,), default=None
+    The cluster of each sample, such as a patient, by any labels. Squared errors then leave out
+    products of residuals of a cluster, intervals, bands and tests allow for dependence within
+    clusters, and folds hold whole clusters (:ref:`clusters`).
+notion : str or Notion, default="canonical"
+    "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
+    "top_label": the confidence against whether the prediction is right. "auto": the positive
+    class of two, otherwise the top label. "cumulative": for ordered classes, the mean over the
+    events that the class is at most k.
+""")

@@ -93,7 +93,7 @@ def outside_level() -> int:
     return level
 
 
-# --- Sums and effective numbers ------------------------------------------------------------------
+# --- Sums and effective numbers -------------------------------------------------------------------
 
 
 def effective_size(weight: np.ndarray, square: np.ndarray | None = None) -> float:

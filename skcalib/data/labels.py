@@ -387,6 +387,9 @@ def _are_counted(names):
     return False
 
 
+# --- One-hot rows, columns of labels, and draws ---------------------------------------------------
+
+
 def one_hot(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Labels (n,) and the classes of the K columns -> float64 array (n, K)."""
     target = np.asarray(y[:, None] == classes[None, :], dtype=np.float64)

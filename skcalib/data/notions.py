@@ -443,6 +443,9 @@ def _rest(array):
     return before + after
 
 
+# --- Notions by name ------------------------------------------------------------------------------
+
+
 #: Notions by the names that arguments accept.
 NOTIONS = {
     "auto": Auto,
@@ -452,8 +455,6 @@ NOTIONS = {
     "cumulative": Cumulative,
 }
 
-
-# --- Notions by name ------------------------------------------------------------------------------
 
 #: Notions that take a parameter, or have another name here.
 GUESSED_NOTIONS = {

@@ -51,97 +51,10 @@ from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve
 
 __all__ = ["Display"]
 
-# --- Docstrings -----------------------------------------------------------------------------------
-
-
-_CONSTRUCTORS = by_name("""\
-y_true : array-like of shape (n_samples,)
-    Labels.
-y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Probability of the positive class, or of each class.
-estimator : classifier
-    Fitted, unless `cv` is given.
-cv : None, int or splitter, default=None
-    None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-    out-of-fold probabilities are used.
-sketch : ForecastSketch
-    Sums over cells of the probability; its notion determines the panels.
-name : str, default=None
-    Name of the forecasts or of a single model, in the legend or the title; of a classifier its
-    class by default, with "decision values" if the scores are these (:ref:`decision_values`).
-ax : Axes or array of Axes, default=None
-    Where to draw.
-**plot_params : dict
-    Further arguments of `plot`.
-""")
-_PLOT = by_name("""\
-ax : Axes or array of Axes, default=None
-    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
-    panels need an array of Axes, one each.
-name : str, default=None
-    Name of a single model, in the legend or the title, instead of its own.
-scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-    Scale of both axes, on which the diagonal is a straight line.
-    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
-    Then it is the square root (of the probability of the crowded end), and the logit where
-    95 % of them lie within .02 of the end and none is exactly 0 or 1; frequencies of 0 and 1
-    lie beyond a logit axis. Displays on the same Axes share a scale.
-ref_line, histogram, legend : bool, default=True
-    Whether to draw the diagonal, the histogram of the forecasts and the legend.
-curve_kwargs : dict, default=None
-    Arguments for ``Axes.plot``.
-band_kwargs : dict, default=None
-    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
-hist_kwargs : dict, default=None
-    Arguments for ``Axes.hist``.
-ref_line_kwargs : dict, default=None
-    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
-**kwargs : dict
-    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
-    also holds for the band and the histogram.
-""")
-_PLOT_RAISES = by_name("""\
-ValueError
-    If `ax` cannot hold the panels, and for an unknown option.
-TypeError
-    For an argument that is not a property of a line.
-""")
-_ATTRIBUTES = by_name("""\
-ax_ : Axes or list of Axes
-    The panel or panels.
-figure_ : Figure
-    The figure.
-""")
-
-
-def complete_docstrings(cls):
-    """Add to the docstrings of a display what they leave out; returns the class."""
-    class_sections = sections_of(cls.__doc__)
-    of_class = ENTRIES | _CONSTRUCTORS | by_name(class_sections.get("Parameters", ""))
-    for name, method in vars(cls).items():
-        function = getattr(method, "__func__", method)
-        if (name == "plot" or name.startswith("from_")) and function.__doc__:
-            of_plot = name == "plot"
-            sections = sections_of(function.__doc__)
-            add_parameters(function, sections, _PLOT if of_plot else of_class)
-            state = " itself" if of_plot else ", drawn"
-            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
-            if of_plot:
-                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
-                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
-            function.__doc__ = docstring_of(sections)
-    if class_sections:
-        add_parameters(cls, class_sections, of_class)
-        attributes = by_name(class_sections.get("Attributes", ""))
-        add_entries(class_sections, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
-        cls.__doc__ = docstring_of(class_sections)
-    return cls
-
 
 # --- The base class -------------------------------------------------------------------------------
 
 
-@complete_docstrings
 class Display:
     """A figure of labels and forecasts."""
 
@@ -248,6 +161,99 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner, grou
     return problem, features, rows
 
 
+# --- Docstrings -----------------------------------------------------------------------------------
+
+
+_CONSTRUCTORS = by_name("""\
+y_true : array-like of shape (n_samples,)
+    Labels.
+y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Probability of the positive class, or of each class.
+estimator : classifier
+    Fitted, unless `cv` is given.
+cv : None, int or splitter, default=None
+    None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
+    out-of-fold probabilities are used.
+sketch : ForecastSketch
+    Sums over cells of the probability; its notion determines the panels.
+name : str, default=None
+    Name of the forecasts or of a single model, in the legend or the title; of a classifier its
+    class by default, with "decision values" if the scores are these (:ref:`decision_values`).
+ax : Axes or array of Axes, default=None
+    Where to draw.
+**plot_params : dict
+    Further arguments of `plot`.
+""")
+_PLOT = by_name("""\
+ax : Axes or array of Axes, default=None
+    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
+    panels need an array of Axes, one each.
+name : str, default=None
+    Name of a single model, in the legend or the title, instead of its own.
+scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
+    Scale of both axes, on which the diagonal is a straight line.
+    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
+    Then it is the square root (of the probability of the crowded end), and the logit where
+    95 % of them lie within .02 of the end and none is exactly 0 or 1; frequencies of 0 and 1
+    lie beyond a logit axis. Displays on the same Axes share a scale.
+ref_line, histogram, legend : bool, default=True
+    Whether to draw the diagonal, the histogram of the forecasts and the legend.
+curve_kwargs : dict, default=None
+    Arguments for ``Axes.plot``.
+band_kwargs : dict, default=None
+    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
+hist_kwargs : dict, default=None
+    Arguments for ``Axes.hist``.
+ref_line_kwargs : dict, default=None
+    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
+**kwargs : dict
+    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
+    also holds for the band and the histogram.
+""")
+_PLOT_RAISES = by_name("""\
+ValueError
+    If `ax` cannot hold the panels, and for an unknown option.
+TypeError
+    For an argument that is not a property of a line.
+""")
+_ATTRIBUTES = by_name("""\
+ax_ : Axes or list of Axes
+    The panel or panels.
+figure_ : Figure
+    The figure.
+""")
+
+
+def complete_docstrings(cls):
+    """Add to the docstrings of a display what they leave out; returns the class."""
+    class_sections = sections_of(cls.__doc__)
+    of_class = ENTRIES | _CONSTRUCTORS | by_name(class_sections.get("Parameters", ""))
+    for name, method in vars(cls).items():
+        function = getattr(method, "__func__", method)
+        if (name == "plot" or name.startswith("from_")) and function.__doc__:
+            of_plot = name == "plot"
+            sections = sections_of(function.__doc__)
+            add_parameters(function, sections, _PLOT if of_plot else of_class)
+            state = " itself" if of_plot else ", drawn"
+            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
+            if of_plot:
+                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
+                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
+            function.__doc__ = docstring_of(sections)
+    if class_sections:
+        add_parameters(cls, class_sections, of_class)
+        attributes = by_name(class_sections.get("Attributes", ""))
+        add_entries(class_sections, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
+        cls.__doc__ = docstring_of(class_sections)
+    return cls
+
+
+complete_docstrings(Display)  # `__init_subclass__` does so for its subclasses
+
+
+# --- Displays with a diagonal ---------------------------------------------------------------------
+
+
 class DiagonalDisplay(Display):
     """Base class: curves against scores, on panels with the diagonal and a histogram of the scores.
 
@@ -283,6 +289,62 @@ class DiagonalDisplay(Display):
 
     def _draw_curves(self, ax, records, artists, **options):
         raise NotImplementedError
+
+
+# --- Histograms of scores -------------------------------------------------------------------------
+
+
+_SPIKE = 12  # times the median bin: a taller histogram has a square-root scale
+
+
+def draw_scores(ax, sample, style):
+    """Histogram of (scores, weight) in a thin inset above the axes, shared by all displays on them.
+
+    The bins have equal width on the scale of the axes. The height has one scale for all scores that
+    `scale_panels` knows: the share of the forecasts, or its square root if one bin is so high that
+    the others would be invisible. Earlier histograms on the axes are drawn again.
+    """
+    inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
+    if inset is None:
+        inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
+        inset.tick_params(left=False, labelleft=False)
+        inset.xaxis.set_visible(False)
+        inset.spines[["top", "left", "right"]].set_visible(False)
+        inset.patch.set_visible(False)
+    style = {"alpha": 0.4, "histtype": "stepfilled"} | style
+    inset.skcalib_drawn = [*getattr(inset, "skcalib_drawn", ()), (sample, style)]
+    for patch in list(inset.patches):
+        patch.remove()
+    edges = bin_edges(ax)
+    for (scores, weight), style_of_sample in inset.skcalib_drawn:
+        shares = weight / weight.sum()
+        inset.hist(np.clip(scores, edges[0], edges[-1]), edges, weights=shares, **style_of_sample)
+    root, top = histogram_scale(ax.skcalib_scores, edges)
+    if root:
+        inset.set_yscale("function", functions=(stretch, unstretch))
+        inset.set_yticks([])
+    inset.set_ylim(0, 1.05 * top)
+    size = "x-small" if width_of(ax) > NARROW else 6
+    inset.set_ylabel("√ share" if root else "Share", fontsize=size)
+    return inset
+
+
+def histogram_scale(rows, edges):
+    """Whether histograms of (scores, weight) need square roots, and the largest share in a bin."""
+    root, top = False, 0.0
+    for scores, weight in rows:
+        inside = np.clip(scores, edges[0], edges[-1])
+        shares = np.histogram(inside, edges, weights=weight)[0] / weight.sum()
+        root = root or shares.max() > _SPIKE * np.median(shares[shares > 0])
+        top = max(top, shares.max())
+    return root, top
+
+
+def scores_of(records):
+    """Scores and weights of all samples of curves or maps, such as those of folds; or None."""
+    known = [record for record in records if record.scores is not None]
+    fields = ("scores", "weight") if known else ()
+    return tuple(np.concatenate([getattr(record, of) for record in known]) for of in fields) or None
 
 
 # --- Events, each of which has a panel ------------------------------------------------------------
@@ -623,62 +685,6 @@ def probabilities_at(ax, places):
 def bin_edges(ax):
     """Edges of bins that have equal width on the axis."""
     return probabilities_at(ax, np.linspace(0, 1, _BINS + 1))
-
-
-# --- Histograms of scores -------------------------------------------------------------------------
-
-
-_SPIKE = 12  # times the median bin: a taller histogram has a square-root scale
-
-
-def draw_scores(ax, sample, style):
-    """Histogram of (scores, weight) in a thin inset above the axes, shared by all displays on them.
-
-    The bins have equal width on the scale of the axes. The height has one scale for all scores that
-    `scale_panels` knows: the share of the forecasts, or its square root if one bin is so high that
-    the others would be invisible. Earlier histograms on the axes are drawn again.
-    """
-    inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
-    if inset is None:
-        inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
-        inset.tick_params(left=False, labelleft=False)
-        inset.xaxis.set_visible(False)
-        inset.spines[["top", "left", "right"]].set_visible(False)
-        inset.patch.set_visible(False)
-    style = {"alpha": 0.4, "histtype": "stepfilled"} | style
-    inset.skcalib_drawn = [*getattr(inset, "skcalib_drawn", ()), (sample, style)]
-    for patch in list(inset.patches):
-        patch.remove()
-    edges = bin_edges(ax)
-    for (scores, weight), style_of_sample in inset.skcalib_drawn:
-        shares = weight / weight.sum()
-        inset.hist(np.clip(scores, edges[0], edges[-1]), edges, weights=shares, **style_of_sample)
-    root, top = histogram_scale(ax.skcalib_scores, edges)
-    if root:
-        inset.set_yscale("function", functions=(stretch, unstretch))
-        inset.set_yticks([])
-    inset.set_ylim(0, 1.05 * top)
-    size = "x-small" if width_of(ax) > NARROW else 6
-    inset.set_ylabel("√ share" if root else "Share", fontsize=size)
-    return inset
-
-
-def histogram_scale(rows, edges):
-    """Whether histograms of (scores, weight) need square roots, and the largest share in a bin."""
-    root, top = False, 0.0
-    for scores, weight in rows:
-        inside = np.clip(scores, edges[0], edges[-1])
-        shares = np.histogram(inside, edges, weights=weight)[0] / weight.sum()
-        root = root or shares.max() > _SPIKE * np.median(shares[shares > 0])
-        top = max(top, shares.max())
-    return root, top
-
-
-def scores_of(records):
-    """Scores and weights of all samples of curves or maps, such as those of folds; or None."""
-    known = [record for record in records if record.scores is not None]
-    fields = ("scores", "weight") if known else ()
-    return tuple(np.concatenate([getattr(record, of) for record in known]) for of in fields) or None
 
 
 # --- Legends --------------------------------------------------------------------------------------

@@ -43,95 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DecisionCurve", "DecisionCurveDisplay", "MurphyCurve", "MurphyDisplay"]
 
-# --- Shares of right and wrong decisions ----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ConfusionShares:
-    """Shares of true and false positives, false and true negatives at each threshold.
-
-    ``share`` (4, m) has the sums of the weights, ``square`` (4, m) those of the squared weights,
-    both relative to the total weight. ``size`` is the effective number of samples.
-    """
-
-    share: np.ndarray
-    square: np.ndarray
-    size: float
-    rate: float
-
-    @classmethod
-    def of(cls, problem, threshold):
-        """The shares of a binary `Problem` at thresholds (m,)."""
-        score, event = problem.forecast[:, 1], problem.target[:, 1]
-        weight, square = problem.weight, problem.squares
-        total = weight.sum()
-        order = np.argsort(score, kind="stable")
-        n_negative = np.searchsorted(score[order], reach_of(threshold), side="right")
-        rows = (np.stack([event, 1 - event])[:, None] * np.stack([weight, square]))[..., order]
-        start = np.zeros((2, 2, 1))
-        below = np.concatenate([start, rows.cumsum(axis=-1)], axis=-1)[..., n_negative]
-        above = rows[..., ::-1].cumsum(axis=-1)[..., ::-1]
-        above = np.concatenate([above, start], axis=-1)[..., n_negative]
-        share, squares = np.concatenate([above, below]).swapaxes(0, 1)
-        rate = float(np.sum(weight * event) / total)
-        return cls(share / total, squares / total**2, effective_size(weight, square), rate)
-
-    def mean(self, values, confidence_level):
-        """Mean (m,) of the values (4, m) of the kinds, and the half-width of `mean_interval`."""
-        values = np.asarray(values)
-        mean = np.sum(self.share * values, axis=0)
-        if self.size - 1 < 1e-9:
-            return mean, np.full(len(mean), np.inf)
-        variance = np.sum(self.square * (values - mean) ** 2, axis=0)
-        quantile = student.ppf(0.5 + confidence_level / 2, self.size - 1)
-        return mean, quantile * np.sqrt(variance * self.size / (self.size - 1))
-
-
-@dataclass(frozen=True)
-class ModelEvent:
-    """A binary event of a model: the names of both, and its `Problem`."""
-
-    model: str
-    event: str
-    problem: Any
-
-
-def model_events(y_true, y_proba, notion, *, name, **arguments):
-    """The `ModelEvent` of each curve: of one model, or of a dict of models by name."""
-    notion = resolve_notion(notion)
-    if isinstance(y_true, ForecastSummary) or not isinstance(y_proba, Mapping):
-        models = [("Predictions" if name is None else str(name), y_proba, "y_proba")]
-    elif name is not None:
-        raise ValueError(
-            f"name={name!r} is for a single model: leave it out, as the keys of y_proba are the "
-            "names of the models."
-        )
-    elif not y_proba:
-        raise ValueError("y_proba is an empty dict: pass the probabilities of a model or more.")
-    else:
-        models = [(str(model), proba, f"y_proba[{model!r}]") for model, proba in y_proba.items()]
-    return [
-        ModelEvent(model, event, problem)
-        for model, proba, argument in models
-        for event, problem in base.panel_events(y_true, proba, notion, name=argument, **arguments)
-    ]
-
-
-def check_thresholds(thresholds):
-    """Distinct thresholds in increasing order (m,), or None for the default."""
-    if thresholds is None:
-        return None
-    try:
-        checked = np.asarray(thresholds, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        checked = np.empty(0)
-    if checked.ndim != 1 or len(checked) == 0 or not np.all((checked > 0) & (checked < 1)):
-        raise ValueError(
-            "thresholds must be a list of numbers strictly between 0 and 1, such as "
-            f"numpy.linspace(0.01, 0.3, 30); got {shown(thresholds)}."
-        )
-    return np.unique(checked)
-
 
 # --- Curves and their panels, of either quantity --------------------------------------------------
 
@@ -254,84 +165,7 @@ class DecisionDisplay(base.Display):
 _NEAR = 0.05  # an axis that starts or ends this near to 0 or 1 extends to it
 
 
-def _draw_references(ax, curves, lines, text, ref_style):
-    """The reference of each curve, in its colour if the event rates of the curves differ."""
-    different = not np.allclose([curve.rate for curve in curves], curves[0].rate)
-    drawn = []
-    for curve, line in zip(curves, lines, strict=True):
-        color = line.get_color() if different else base.GREY
-        style = {"linestyle": ":", "linewidth": 1.3, "color": color, **ref_style}
-        points = np.column_stack([curve.threshold, curve.reference])
-        drawn.append(_draw_once(ax, points, text, f"{text} {curve.rate:.9g}", style))
-    return list(dict.fromkeys(drawn))
-
-
-def _draw_once(ax, points, text, mark, style):
-    """A line, or the line of the same mark of an earlier curve, extended to these points."""
-    for line in ax.lines:
-        if line.get_gid() == mark:
-            points = np.concatenate([line.get_xydata(), points])
-            line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
-            return line
-    style = {"label": base.once(ax, text), "gid": mark, "zorder": 1.5, **style}
-    return ax.plot(*points.T, **style)[0]
-
-
 # --- Murphy diagrams ------------------------------------------------------------------------------
-
-
-_REGRET = "#d55e00"  # as the calibration error in `DecompositionDisplay`
-
-
-@dataclass(frozen=True, eq=False)
-class MurphyCurve(DecisionCurve):
-    """The mean cost, the Brier score, and the cost after recalibration (m,), or None."""
-
-    brier: float
-    remaining: np.ndarray | None
-
-    _rows = (*DecisionCurve._rows, "remaining")
-    _beside = (*DecisionCurve._beside, "brier")
-
-    @property
-    def regret(self) -> np.ndarray | None:
-        """The regret of miscalibration (m,): the cost that recalibration saves."""
-        return None if self.remaining is None else self.estimate - self.remaining
-
-    @classmethod
-    def of(
-        cls, source: ModelEvent, threshold: np.ndarray, confidence_level: float, seed: int | None
-    ) -> Self:
-        """The mean cost of a model; after recalibration, too, with the `seed` of its folds."""
-        shares = ConfusionShares.of(source.problem, threshold)
-        none = np.zeros_like(threshold)
-        costs = [none, threshold, 1 - threshold, none]  # the elementary score of each kind
-        cost, reach = shares.mean(costs, confidence_level)
-        remaining = None
-        if seed is not None:
-            smoother = LogitSmoother(random_state=seed)
-            (solved,) = solve_notion(source.problem, notion=Canonical(), smoother=smoother)
-            recalibrated = replace(  # the same samples with out-of-fold recalibrated probabilities
-                source.problem,
-                forecast=solved.conditional,
-                labels_or_target=solved.target,
-                weight=solved.weight,
-                square=solved.square,
-                count=None,
-            )
-            remaining, _ = ConfusionShares.of(recalibrated, threshold).mean(costs, confidence_level)
-        return cls(
-            name=source.model,
-            event=source.event,
-            rate=shares.rate,
-            threshold=threshold,
-            estimate=cost,
-            low=cost - reach,
-            high=cost + reach,
-            reference=np.minimum(threshold * (1 - shares.rate), (1 - threshold) * shares.rate),
-            brier=source.problem.mean_loss(Brier()),
-            remaining=remaining,
-        )
 
 
 class MurphyDisplay(DecisionDisplay):
@@ -564,36 +398,61 @@ class MurphyDisplay(DecisionDisplay):
         ax.set_ylim(bottom=0)
 
 
-# --- Decision curves ------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class MurphyCurve(DecisionCurve):
+    """The mean cost, the Brier score, and the cost after recalibration (m,), or None."""
 
+    brier: float
+    remaining: np.ndarray | None
 
-def net_benefit_curve(source, threshold, confidence_level, *, standardized):
-    """The `DecisionCurve` of the net benefit of a model at thresholds (m,)."""
-    odds = threshold / (1 - threshold)
-    none = np.zeros_like(odds)
-    shares = ConfusionShares.of(source.problem, threshold)
-    benefit, reach = shares.mean([none + 1, -odds, none, none], confidence_level)
-    reference = shares.rate - (1 - shares.rate) * odds
-    if standardized:
-        if shares.rate == 0:
-            raise ValueError(
-                "standardized=True divides by the prevalence, which is 0, as no sample is "
-                "positive: pass standardized=False."
+    _rows = (*DecisionCurve._rows, "remaining")
+    _beside = (*DecisionCurve._beside, "brier")
+
+    @property
+    def regret(self) -> np.ndarray | None:
+        """The regret of miscalibration (m,): the cost that recalibration saves."""
+        return None if self.remaining is None else self.estimate - self.remaining
+
+    @classmethod
+    def of(
+        cls, source: ModelEvent, threshold: np.ndarray, confidence_level: float, seed: int | None
+    ) -> Self:
+        """The mean cost of a model; after recalibration, too, with the `seed` of its folds."""
+        shares = ConfusionShares.of(source.problem, threshold)
+        none = np.zeros_like(threshold)
+        costs = [none, threshold, 1 - threshold, none]  # the elementary score of each kind
+        cost, reach = shares.mean(costs, confidence_level)
+        remaining = None
+        if seed is not None:
+            smoother = LogitSmoother(random_state=seed)
+            (solved,) = solve_notion(source.problem, notion=Canonical(), smoother=smoother)
+            recalibrated = replace(  # the same samples with out-of-fold recalibrated probabilities
+                source.problem,
+                forecast=solved.conditional,
+                labels_or_target=solved.target,
+                weight=solved.weight,
+                square=solved.square,
+                count=None,
             )
-        benefit, reference = benefit / shares.rate, reference / shares.rate
-        # The error of a ratio of means, by the delta method.
-        _, reach = shares.mean([1 - benefit, -odds, -benefit, none], confidence_level)
-        reach = reach / shares.rate
-    return DecisionCurve(
-        name=source.model,
-        event=source.event,
-        rate=shares.rate,
-        threshold=threshold,
-        estimate=benefit,
-        low=benefit - reach,
-        high=benefit + reach,
-        reference=reference,
-    )
+            remaining, _ = ConfusionShares.of(recalibrated, threshold).mean(costs, confidence_level)
+        return cls(
+            name=source.model,
+            event=source.event,
+            rate=shares.rate,
+            threshold=threshold,
+            estimate=cost,
+            low=cost - reach,
+            high=cost + reach,
+            reference=np.minimum(threshold * (1 - shares.rate), (1 - threshold) * shares.rate),
+            brier=source.problem.mean_loss(Brier()),
+            remaining=remaining,
+        )
+
+
+_REGRET = "#d55e00"  # as the calibration error in `DecompositionDisplay`
+
+
+# --- Decision curves ------------------------------------------------------------------------------
 
 
 class DecisionCurveDisplay(DecisionDisplay):
@@ -846,3 +705,151 @@ class DecisionCurveDisplay(DecisionDisplay):
             top = max(top, 1.08 * max(high, curve.reference.max()))
         top = top or 0.01  # no event occurs
         ax.set_ylim(-0.1 * top, top)
+
+
+def net_benefit_curve(source, threshold, confidence_level, *, standardized):
+    """The `DecisionCurve` of the net benefit of a model at thresholds (m,)."""
+    odds = threshold / (1 - threshold)
+    none = np.zeros_like(odds)
+    shares = ConfusionShares.of(source.problem, threshold)
+    benefit, reach = shares.mean([none + 1, -odds, none, none], confidence_level)
+    reference = shares.rate - (1 - shares.rate) * odds
+    if standardized:
+        if shares.rate == 0:
+            raise ValueError(
+                "standardized=True divides by the prevalence, which is 0, as no sample is "
+                "positive: pass standardized=False."
+            )
+        benefit, reference = benefit / shares.rate, reference / shares.rate
+        # The error of a ratio of means, by the delta method.
+        _, reach = shares.mean([1 - benefit, -odds, -benefit, none], confidence_level)
+        reach = reach / shares.rate
+    return DecisionCurve(
+        name=source.model,
+        event=source.event,
+        rate=shares.rate,
+        threshold=threshold,
+        estimate=benefit,
+        low=benefit - reach,
+        high=benefit + reach,
+        reference=reference,
+    )
+
+
+# --- Models, their events, and thresholds ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelEvent:
+    """A binary event of a model: the names of both, and its `Problem`."""
+
+    model: str
+    event: str
+    problem: Any
+
+
+def model_events(y_true, y_proba, notion, *, name, **arguments):
+    """The `ModelEvent` of each curve: of one model, or of a dict of models by name."""
+    notion = resolve_notion(notion)
+    if isinstance(y_true, ForecastSummary) or not isinstance(y_proba, Mapping):
+        models = [("Predictions" if name is None else str(name), y_proba, "y_proba")]
+    elif name is not None:
+        raise ValueError(
+            f"name={name!r} is for a single model: leave it out, as the keys of y_proba are the "
+            "names of the models."
+        )
+    elif not y_proba:
+        raise ValueError("y_proba is an empty dict: pass the probabilities of a model or more.")
+    else:
+        models = [(str(model), proba, f"y_proba[{model!r}]") for model, proba in y_proba.items()]
+    return [
+        ModelEvent(model, event, problem)
+        for model, proba, argument in models
+        for event, problem in base.panel_events(y_true, proba, notion, name=argument, **arguments)
+    ]
+
+
+def check_thresholds(thresholds):
+    """Distinct thresholds in increasing order (m,), or None for the default."""
+    if thresholds is None:
+        return None
+    try:
+        checked = np.asarray(thresholds, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        checked = np.empty(0)
+    if checked.ndim != 1 or len(checked) == 0 or not np.all((checked > 0) & (checked < 1)):
+        raise ValueError(
+            "thresholds must be a list of numbers strictly between 0 and 1, such as "
+            f"numpy.linspace(0.01, 0.3, 30); got {shown(thresholds)}."
+        )
+    return np.unique(checked)
+
+
+# --- Shares of right and wrong decisions ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConfusionShares:
+    """Shares of true and false positives, false and true negatives at each threshold.
+
+    ``share`` (4, m) has the sums of the weights, ``square`` (4, m) those of the squared weights,
+    both relative to the total weight. ``size`` is the effective number of samples.
+    """
+
+    share: np.ndarray
+    square: np.ndarray
+    size: float
+    rate: float
+
+    @classmethod
+    def of(cls, problem, threshold):
+        """The shares of a binary `Problem` at thresholds (m,)."""
+        score, event = problem.forecast[:, 1], problem.target[:, 1]
+        weight, square = problem.weight, problem.squares
+        total = weight.sum()
+        order = np.argsort(score, kind="stable")
+        n_negative = np.searchsorted(score[order], reach_of(threshold), side="right")
+        rows = (np.stack([event, 1 - event])[:, None] * np.stack([weight, square]))[..., order]
+        start = np.zeros((2, 2, 1))
+        below = np.concatenate([start, rows.cumsum(axis=-1)], axis=-1)[..., n_negative]
+        above = rows[..., ::-1].cumsum(axis=-1)[..., ::-1]
+        above = np.concatenate([above, start], axis=-1)[..., n_negative]
+        share, squares = np.concatenate([above, below]).swapaxes(0, 1)
+        rate = float(np.sum(weight * event) / total)
+        return cls(share / total, squares / total**2, effective_size(weight, square), rate)
+
+    def mean(self, values, confidence_level):
+        """Mean (m,) of the values (4, m) of the kinds, and the half-width of `mean_interval`."""
+        values = np.asarray(values)
+        mean = np.sum(self.share * values, axis=0)
+        if self.size - 1 < 1e-9:
+            return mean, np.full(len(mean), np.inf)
+        variance = np.sum(self.square * (values - mean) ** 2, axis=0)
+        quantile = student.ppf(0.5 + confidence_level / 2, self.size - 1)
+        return mean, quantile * np.sqrt(variance * self.size / (self.size - 1))
+
+
+# --- Lines of reference ---------------------------------------------------------------------------
+
+
+def _draw_references(ax, curves, lines, text, ref_style):
+    """The reference of each curve, in its colour if the event rates of the curves differ."""
+    different = not np.allclose([curve.rate for curve in curves], curves[0].rate)
+    drawn = []
+    for curve, line in zip(curves, lines, strict=True):
+        color = line.get_color() if different else base.GREY
+        style = {"linestyle": ":", "linewidth": 1.3, "color": color, **ref_style}
+        points = np.column_stack([curve.threshold, curve.reference])
+        drawn.append(_draw_once(ax, points, text, f"{text} {curve.rate:.9g}", style))
+    return list(dict.fromkeys(drawn))
+
+
+def _draw_once(ax, points, text, mark, style):
+    """A line, or the line of the same mark of an earlier curve, extended to these points."""
+    for line in ax.lines:
+        if line.get_gid() == mark:
+            points = np.concatenate([line.get_xydata(), points])
+            line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
+            return line
+    style = {"label": base.once(ax, text), "gid": mark, "zorder": 1.5, **style}
+    return ax.plot(*points.T, **style)[0]

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupCalibrationDisplay", "GroupingDiagram", "GroupingDisplay"]
 
+
 # --- Groups that the user names -------------------------------------------------------------------
 
 
@@ -333,216 +334,6 @@ def _label(ax, event, groups, total, *, both):
 
 
 # --- Groups with equal scores ---------------------------------------------------------------------
-
-
-ABOVE, BELOW, HELD = 1, -1, 0
-_ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class GroupingDiagram(Record):
-    """The diagram of one binary event.
-
-    ``prob_pred`` and ``prob_true`` are the mean score and outcome of the level sets. The other
-    arrays are in the order of ``regions`` and describe each region at the scores of its level set:
-    ``score`` and ``expected``, the mean score and outcome of that level set; ``outcome``, which is
-    ``expected`` plus the difference of the region at equal scores, with its interval ``low``,
-    ``high``; ``side``, 1 or -1 if the interval lies above or below ``expected``, and 0 if it
-    contains it. The intervals of all regions hold simultaneously. ``calibration_error`` is that of
-    the score, corrected for binning. ``scores`` and ``weight`` of the samples are None if they are
-    not known.
-    """
-
-    event: str
-    regions: list
-    prob_pred: np.ndarray
-    prob_true: np.ndarray
-    mass: np.ndarray
-    score: np.ndarray
-    outcome: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    expected: np.ndarray
-    side: np.ndarray
-    n_samples: np.ndarray
-    grouping_loss: MeanInterval
-    calibration_error: float
-    scores: np.ndarray | None = None
-    weight: np.ndarray | None = None
-
-    _beside = ("event", "grouping_loss", "calibration_error")
-
-    def _columns(self):
-        names = ("score", "expected", "outcome", "low", "high", "side", "n_samples", "contribution")
-        rules = [region.rule for region in self.regions]
-        return {"rule": rules, **{name: getattr(self, name) for name in names}}
-
-    @property
-    def contribution(self) -> np.ndarray:
-        """Share of each region times the square of its difference at equal scores."""
-        share = np.array([region.share for region in self.regions])
-        return share / share.sum() * (self.outcome - self.expected) ** 2
-
-
-def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
-    """The diagram of a fitted estimator with regions of one event, by default its own regions."""
-    regions = sorted(estimator.regions_, key=lambda r: (r.level_set, r.region))
-    if not regions:
-        raise ValueError(
-            f"The estimator was fitted with method={estimator.method!r}, which has no regions to "
-            "draw: fit it with method='auto'."
-        )
-    events = sorted({region.event for region in regions})
-    if event is None and len(events) > 1:
-        raise ValueError(
-            f"The regions are of several events ({', '.join(events[:3])}...), and a level set of "
-            "them is not a point on a curve: fit the estimator with notion='top_label', or use "
-            "GroupingDisplay.from_predictions with notion='classwise'."
-        )
-    event = events[0] if event is None else event
-    regions = [replace(region, event=event) for region in regions]
-    score, outcome, curve, share, size = (
-        np.array([getattr(region, name) for region in regions])
-        for name in ("mean_score", "mean_outcome", "expected", "share", "effective_size")
-    )
-    level = np.unique([region.level_set for region in regions], return_inverse=True)[1]
-    mass = np.bincount(level, share)
-    prob_pred, prob_true = (np.bincount(level, share * v) / mass for v in (score, outcome))
-    order = np.argsort(prob_pred, kind="stable")
-    at_once = 1 - (1 - estimator.confidence_level) / len(regions)
-    low, high = clopper_pearson(outcome, size, at_once)
-    expected = prob_true[level]
-    above, below = low > curve + _ROUNDING, high < curve - _ROUNDING
-    # Each region is moved to the scores of its level set; differences do not change.
-    outcome, low, high = (np.clip(v + expected - curve, 0, 1) for v in (outcome, low, high))
-    return GroupingDiagram(
-        event=event,
-        regions=regions,
-        prob_pred=prob_pred[order],
-        prob_true=prob_true[order],
-        mass=mass[order],
-        score=prob_pred[level],
-        outcome=outcome,
-        low=low,
-        high=high,
-        expected=expected,
-        side=np.where(above, ABOVE, np.where(below, BELOW, HELD)),
-        n_samples=np.array([region.n_samples for region in regions]),
-        grouping_loss=grouping_interval(estimator),
-        calibration_error=estimator.calibration_error_corrected_,
-        scores=scores,
-        weight=weight,
-    )
-
-
-def grouping_interval(estimator):
-    """The lower bound of a fitted estimator with its interval."""
-    return MeanInterval(
-        estimator.grouping_loss_, *estimator.confidence_interval_, estimator.standard_error_
-    )
-
-
-def most_told(diagram, n_rules):
-    """Indices of the significant regions that add most to the explained grouping loss."""
-    told = np.flatnonzero(diagram.side != HELD)
-    order = np.argsort(-diagram.contribution[told], kind="stable")
-    return told[order[:n_rules]]
-
-
-def title(diagram, name, unit):
-    """Name, grouping loss with interval and calibration error; "none detected" if not above 0.
-
-    The upper end of the interval of a lower bound does not limit the grouping loss itself.
-    """
-    bound, error = diagram.grouping_loss, diagram.calibration_error
-    decimals = decimals_of(bound)
-    estimate, low, high, corrected = (
-        f"{value:.{decimals}f}"
-        for value in (bound.estimate, max(bound.low, 0.0), max(bound.high, 0.0), error)
-    )
-    grouping = f" ≥ {estimate} [{low}, {high}]" if float(estimate) > 0 else ": none detected"
-    calibration = f" {corrected}" if float(corrected) > 0 else ": none detected"
-    lines = [f"Grouping loss{grouping}", f"Calibration error{calibration} ({unit})"]
-    return "\n".join(lines if name is None else [str(name), *lines])
-
-
-# --- Drawing of regions ---------------------------------------------------------------------------
-
-
-# Blue and vermilion of Okabe and Ito, and grey: distinguishable with any colour vision. The markers
-# differ too.
-COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
-MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
-_AREA = 110  # of the largest region, in square points
-_LEAST = 6  # so that small regions are visible
-_MANY = 60  # regions; with more of them, lines and markers are thinner
-_STEP = 0.014  # between the regions of a level set, as a fraction of the axis
-_BELOW = 38  # points from the axes to the rules
-_RULES = 3  # that a single panel lists
-
-
-def side_by_side(ax, diagram):
-    """Abscissae of the regions: around the score of their level set, slightly apart."""
-    place = base.places_on_axis(ax, diagram.score)
-    levels, level, counts = np.unique(place, return_inverse=True, return_counts=True)
-    room = np.min(np.diff(levels), initial=1.0)
-    step = min(_STEP, 0.7 * room / counts.max())
-    order = np.argsort(level, kind="stable")
-    rank = np.empty(len(level))
-    rank[order] = np.arange(len(level)) - np.searchsorted(level[order], level[order])
-    moved = place + step * (rank - (counts[level] - 1) / 2)
-    return base.probabilities_at(ax, np.clip(moved, 0, 1))
-
-
-def legend_entries(ax, line, diagrams, *, level):
-    """Pairs (artist, text): the meaning of marker and area follows that of the curve `line`."""
-    from matplotlib.lines import Line2D
-
-    sides = np.concatenate([diagram.side for diagram in diagrams])
-    meaning = {
-        ABOVE: "Region above others with equal scores",
-        BELOW: "Region below others with equal scores",
-        HELD: f"Region without significant difference ({level})",
-    }
-    style = {"linestyle": "", "markersize": 7}
-    regions = [
-        (Line2D([], [], color=COLORS[side], marker=MARKERS[side], **style), text)
-        for side, text in meaning.items()
-        if side in sides
-    ]
-    sizes = np.concatenate([diagram.n_samples for diagram in diagrams])
-    side = sides[np.argmax(sizes)]
-    style |= {"color": COLORS[side], "marker": MARKERS[side], "markersize": np.sqrt(_AREA)}
-    regions.append((Line2D([], [], **style), f"Largest region: {sizes.max():,} samples"))
-    entries = base.legend_entries(ax)
-    place = next((k for k, (artist, _) in enumerate(entries, start=1) if artist is line), 0)
-    return [*entries[:place], *regions, *entries[place:]]
-
-
-def write_rules(ax, diagram, n_rules):
-    """Rules of the numbered regions below the axes, their outcome and that at equal scores.
-
-    Returns the number of lines.
-    """
-    inches, lines = base.width_of(ax), []
-    size, letters = ("small", 18) if inches > base.NARROW else ("x-small", 21)  # in an inch
-    for number, index in enumerate(most_told(diagram, n_rules), start=1):
-        region = diagram.regions[index]
-        gap = max(abs(region.gap), 1e-6)
-        decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
-        rule = printable(region.rule).replace("<=", "≤")
-        text = (
-            f"{number}  {rule}: {region.mean_outcome:.{decimals}f} "
-            f"observed, {region.expected:.{decimals}f} expected"
-        )
-        lines += wrap(text, max(20, int(letters * inches)), subsequent_indent="    ")
-    if lines:
-        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
-        ax.annotate("\n".join(lines), (0, 0), (0, -_BELOW), fontsize=size, **place)
-    return len(lines)
-
-
-# --- The diagram ----------------------------------------------------------------------------------
 
 
 class GroupingDisplay(base.DiagonalDisplay):
@@ -997,3 +788,210 @@ class GroupingDisplay(base.DiagonalDisplay):
         for part, artist in (("line", line), ("scatter", scatter), ("interval", interval)):
             artists[part].append(artist)
         return line.get_color()
+
+
+@dataclass(frozen=True, eq=False)
+class GroupingDiagram(Record):
+    """The diagram of one binary event.
+
+    ``prob_pred`` and ``prob_true`` are the mean score and outcome of the level sets. The other
+    arrays are in the order of ``regions`` and describe each region at the scores of its level set:
+    ``score`` and ``expected``, the mean score and outcome of that level set; ``outcome``, which is
+    ``expected`` plus the difference of the region at equal scores, with its interval ``low``,
+    ``high``; ``side``, 1 or -1 if the interval lies above or below ``expected``, and 0 if it
+    contains it. The intervals of all regions hold simultaneously. ``calibration_error`` is that of
+    the score, corrected for binning. ``scores`` and ``weight`` of the samples are None if they are
+    not known.
+    """
+
+    event: str
+    regions: list
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    mass: np.ndarray
+    score: np.ndarray
+    outcome: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    expected: np.ndarray
+    side: np.ndarray
+    n_samples: np.ndarray
+    grouping_loss: MeanInterval
+    calibration_error: float
+    scores: np.ndarray | None = None
+    weight: np.ndarray | None = None
+
+    _beside = ("event", "grouping_loss", "calibration_error")
+
+    def _columns(self):
+        names = ("score", "expected", "outcome", "low", "high", "side", "n_samples", "contribution")
+        rules = [region.rule for region in self.regions]
+        return {"rule": rules, **{name: getattr(self, name) for name in names}}
+
+    @property
+    def contribution(self) -> np.ndarray:
+        """Share of each region times the square of its difference at equal scores."""
+        share = np.array([region.share for region in self.regions])
+        return share / share.sum() * (self.outcome - self.expected) ** 2
+
+
+ABOVE, BELOW, HELD = 1, -1, 0
+_ROUNDING = 1e-9
+
+
+def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
+    """The diagram of a fitted estimator with regions of one event, by default its own regions."""
+    regions = sorted(estimator.regions_, key=lambda r: (r.level_set, r.region))
+    if not regions:
+        raise ValueError(
+            f"The estimator was fitted with method={estimator.method!r}, which has no regions to "
+            "draw: fit it with method='auto'."
+        )
+    events = sorted({region.event for region in regions})
+    if event is None and len(events) > 1:
+        raise ValueError(
+            f"The regions are of several events ({', '.join(events[:3])}...), and a level set of "
+            "them is not a point on a curve: fit the estimator with notion='top_label', or use "
+            "GroupingDisplay.from_predictions with notion='classwise'."
+        )
+    event = events[0] if event is None else event
+    regions = [replace(region, event=event) for region in regions]
+    score, outcome, curve, share, size = (
+        np.array([getattr(region, name) for region in regions])
+        for name in ("mean_score", "mean_outcome", "expected", "share", "effective_size")
+    )
+    level = np.unique([region.level_set for region in regions], return_inverse=True)[1]
+    mass = np.bincount(level, share)
+    prob_pred, prob_true = (np.bincount(level, share * v) / mass for v in (score, outcome))
+    order = np.argsort(prob_pred, kind="stable")
+    at_once = 1 - (1 - estimator.confidence_level) / len(regions)
+    low, high = clopper_pearson(outcome, size, at_once)
+    expected = prob_true[level]
+    above, below = low > curve + _ROUNDING, high < curve - _ROUNDING
+    # Each region is moved to the scores of its level set; differences do not change.
+    outcome, low, high = (np.clip(v + expected - curve, 0, 1) for v in (outcome, low, high))
+    return GroupingDiagram(
+        event=event,
+        regions=regions,
+        prob_pred=prob_pred[order],
+        prob_true=prob_true[order],
+        mass=mass[order],
+        score=prob_pred[level],
+        outcome=outcome,
+        low=low,
+        high=high,
+        expected=expected,
+        side=np.where(above, ABOVE, np.where(below, BELOW, HELD)),
+        n_samples=np.array([region.n_samples for region in regions]),
+        grouping_loss=grouping_interval(estimator),
+        calibration_error=estimator.calibration_error_corrected_,
+        scores=scores,
+        weight=weight,
+    )
+
+
+def grouping_interval(estimator):
+    """The lower bound of a fitted estimator with its interval."""
+    return MeanInterval(
+        estimator.grouping_loss_, *estimator.confidence_interval_, estimator.standard_error_
+    )
+
+
+def most_told(diagram, n_rules):
+    """Indices of the significant regions that add most to the explained grouping loss."""
+    told = np.flatnonzero(diagram.side != HELD)
+    order = np.argsort(-diagram.contribution[told], kind="stable")
+    return told[order[:n_rules]]
+
+
+def title(diagram, name, unit):
+    """Name, grouping loss with interval and calibration error; "none detected" if not above 0.
+
+    The upper end of the interval of a lower bound does not limit the grouping loss itself.
+    """
+    bound, error = diagram.grouping_loss, diagram.calibration_error
+    decimals = decimals_of(bound)
+    estimate, low, high, corrected = (
+        f"{value:.{decimals}f}"
+        for value in (bound.estimate, max(bound.low, 0.0), max(bound.high, 0.0), error)
+    )
+    grouping = f" ≥ {estimate} [{low}, {high}]" if float(estimate) > 0 else ": none detected"
+    calibration = f" {corrected}" if float(corrected) > 0 else ": none detected"
+    lines = [f"Grouping loss{grouping}", f"Calibration error{calibration} ({unit})"]
+    return "\n".join(lines if name is None else [str(name), *lines])
+
+
+# --- Drawing of regions ---------------------------------------------------------------------------
+
+
+# Blue and vermilion of Okabe and Ito, and grey: distinguishable with any colour vision. The markers
+# differ too.
+COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
+MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
+_AREA = 110  # of the largest region, in square points
+_LEAST = 6  # so that small regions are visible
+_MANY = 60  # regions; with more of them, lines and markers are thinner
+_STEP = 0.014  # between the regions of a level set, as a fraction of the axis
+_BELOW = 38  # points from the axes to the rules
+_RULES = 3  # that a single panel lists
+
+
+def side_by_side(ax, diagram):
+    """Abscissae of the regions: around the score of their level set, slightly apart."""
+    place = base.places_on_axis(ax, diagram.score)
+    levels, level, counts = np.unique(place, return_inverse=True, return_counts=True)
+    room = np.min(np.diff(levels), initial=1.0)
+    step = min(_STEP, 0.7 * room / counts.max())
+    order = np.argsort(level, kind="stable")
+    rank = np.empty(len(level))
+    rank[order] = np.arange(len(level)) - np.searchsorted(level[order], level[order])
+    moved = place + step * (rank - (counts[level] - 1) / 2)
+    return base.probabilities_at(ax, np.clip(moved, 0, 1))
+
+
+def legend_entries(ax, line, diagrams, *, level):
+    """Pairs (artist, text): the meaning of marker and area follows that of the curve `line`."""
+    from matplotlib.lines import Line2D
+
+    sides = np.concatenate([diagram.side for diagram in diagrams])
+    meaning = {
+        ABOVE: "Region above others with equal scores",
+        BELOW: "Region below others with equal scores",
+        HELD: f"Region without significant difference ({level})",
+    }
+    style = {"linestyle": "", "markersize": 7}
+    regions = [
+        (Line2D([], [], color=COLORS[side], marker=MARKERS[side], **style), text)
+        for side, text in meaning.items()
+        if side in sides
+    ]
+    sizes = np.concatenate([diagram.n_samples for diagram in diagrams])
+    side = sides[np.argmax(sizes)]
+    style |= {"color": COLORS[side], "marker": MARKERS[side], "markersize": np.sqrt(_AREA)}
+    regions.append((Line2D([], [], **style), f"Largest region: {sizes.max():,} samples"))
+    entries = base.legend_entries(ax)
+    place = next((k for k, (artist, _) in enumerate(entries, start=1) if artist is line), 0)
+    return [*entries[:place], *regions, *entries[place:]]
+
+
+def write_rules(ax, diagram, n_rules):
+    """Rules of the numbered regions below the axes, their outcome and that at equal scores.
+
+    Returns the number of lines.
+    """
+    inches, lines = base.width_of(ax), []
+    size, letters = ("small", 18) if inches > base.NARROW else ("x-small", 21)  # in an inch
+    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        region = diagram.regions[index]
+        gap = max(abs(region.gap), 1e-6)
+        decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
+        rule = printable(region.rule).replace("<=", "≤")
+        text = (
+            f"{number}  {rule}: {region.mean_outcome:.{decimals}f} "
+            f"observed, {region.expected:.{decimals}f} expected"
+        )
+        lines += wrap(text, max(20, int(letters * inches)), subsequent_indent="    ")
+    if lines:
+        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+        ax.annotate("\n".join(lines), (0, 0), (0, -_BELOW), fontsize=size, **place)
+    return len(lines)

@@ -33,235 +33,6 @@ from skcalib.recalibration.held_out import resolve_recalibrator
 __all__ = ["RecalibrationDisplay", "RecalibrationMap"]
 
 
-@dataclass(frozen=True, eq=False)
-class RecalibrationMap(Record):
-    """The map of one recalibrator for the probability of one class.
-
-    ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
-    given forecasts of the class, or None, and ``weight`` their weights.
-    ``declared`` is the text of the declared properties.
-    """
-
-    name: str
-    event: str
-    before: np.ndarray
-    after: np.ndarray
-    joined: bool
-    scores: np.ndarray | None
-    declared: str
-    weight: np.ndarray | None = None
-
-    _rows = ("before", "after")
-    _beside = ("name", "event", "declared")
-
-
-# --- What is drawn --------------------------------------------------------------------------------
-
-
-def name_recalibrators(recalibrators):
-    """A dict as it is, or a sequence with the names of the classes -> pairs (name, object)."""
-    if isinstance(recalibrators, Mapping):
-        pairs = list(recalibrators.items())
-    elif isinstance(recalibrators, (list, tuple)):
-        pairs, times = [], {}
-        for recalibrator in recalibrators:
-            name = default_name(recalibrator)
-            times[name] = times.get(name, 0) + 1
-            number = f" ({times[name]})" if times[name] > 1 else ""
-            pairs.append((name + number, recalibrator))
-    else:
-        raise ValueError(
-            "recalibrators must be a list of recalibrators, or a dict of them by name; for "
-            "a single one use from_recalibrator."
-        )
-    if not pairs:
-        raise ValueError("recalibrators is empty: there is no map to draw.")
-    return pairs
-
-
-def default_name(recalibrator):
-    """Class of a recalibrator; the classes of the steps of a Pipeline."""
-    steps = steps_of(recalibrator)
-    return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
-
-
-def _positive(known, pos_label):
-    """Position of the positive class; None where it is not given."""
-    if pos_label is None:
-        return None
-    if len(known) > 2:
-        raise ValueError(
-            f"pos_label is for binary problems, but there are {len(known)} classes: choose some by "
-            "classes=[...]."
-        )
-    matches = [label == pos_label for label in known.tolist()]
-    if not any(matches):
-        raise ValueError(
-            f"pos_label={shown(pos_label)} is not one of the classes {known.tolist()}."
-        )
-    return matches.index(True)
-
-
-def _inner(estimator, X):
-    """Pairs (recalibrator, its probabilities) of a classifier, and the classes of the columns."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    if isinstance(estimator, Pipeline):
-        check_is_fitted(estimator)
-        for last, (_, step) in enumerate(estimator.steps, start=1):
-            if isinstance(step, CrossFitProba) and last < len(estimator.steps):
-                proba = check_proba(estimator[:last].transform(X))
-                return [(estimator[last:], proba)], step.classes_
-        if len(estimator.steps) > 1 and isinstance(estimator[-1], RecalibratedClassifierCV):
-            return _inner(estimator[-1], estimator[:-1].transform(X))
-    if not isinstance(estimator, RecalibratedClassifierCV):
-        raise ValueError(
-            "from_estimator takes a fitted RecalibratedClassifierCV, or a Pipeline of a "
-            f"CrossFitProba and recalibrators, got {type(estimator).__name__}: for a recalibrator "
-            "itself use from_recalibrator."
-        )
-    check_is_fitted(estimator)
-    folds = zip(estimator.estimators_, estimator.recalibrators_, estimator.responses_, strict=True)
-    classes = estimator.classes_
-    pairs = [
-        (recalibrator, aligned_proba(model, X, classes, response))
-        for model, recalibrator, response in folds
-    ]
-    return pairs, classes
-
-
-def recalibration_maps(recalibrator, name, known, columns, *, proba, max_points, weight=None):
-    """The `RecalibrationMap` of each class that is drawn, at the forecasts `proba` or None."""
-    declared = ", ".join(_declared(recalibrator))
-    joined = len(known) == 2
-    if not joined:
-        if proba is None:
-            raise ValueError(
-                f"The map of {len(known)} classes is not a single curve and is drawn at forecasts: "
-                "pass y_proba."
-            )
-        n_points = min(len(proba), max_points)
-        rows = np.linspace(0, len(proba) - 1, n_points).round().astype(int)
-        forecast, answer = proba[rows], _apply(recalibrator, known, proba[rows])
-        if len(rows) < len(proba):
-            declared = f"{declared}\n{len(rows):,} of {len(proba):,} forecasts".lstrip("\n")
-    if weight is None and proba is not None:
-        weight = np.ones(len(proba))
-    maps = []
-    for k in columns:
-        curve = _trace(recalibrator, known, k) if joined else (forecast[:, k], answer[:, k])
-        recalibration_map = RecalibrationMap(
-            name=name,
-            event=f"class {known[k]}",
-            before=curve[0],
-            after=curve[1],
-            joined=joined,
-            scores=None if proba is None else proba[:, k],
-            declared=declared,
-            weight=weight,
-        )
-        maps.append(recalibration_map)
-    return maps
-
-
-def _known_classes(recalibrator, proba):
-    """Classes of a fitted recalibrator; raises if it is not one or does not match `proba`."""
-    check_fitted_recalibrator(recalibrator, features="use from_estimator")
-    known = getattr(recalibrator, "classes_", None)
-    if known is None:  # a recalibrator from outside this library
-        fitted_columns = getattr(recalibrator, "n_features_in_", None)
-        columns = fitted_columns if proba is None else proba.shape[1]
-        return np.arange(max(columns or 2, 2))
-    if proba is not None and proba.shape[1] != len(known):
-        raise ValueError(
-            f"y_proba has {proba.shape[1]} columns, but {type(recalibrator).__name__} was fitted "
-            f"with {len(known)} classes."
-        )
-    return np.asarray(known)
-
-
-def _columns(known, classes, positive):
-    """Positions of the classes to draw; by default the positive class, or all of three or more."""
-    if len(known) < 2:
-        raise ValueError(
-            f"There is only one class, {known[0]!r}: its probability is always 1, so there "
-            "is no map to draw."
-        )
-    if classes is None:
-        last = 1 if positive is None else positive
-        columns = [last] if len(known) == 2 else list(range(len(known)))
-    else:
-        position = {label: k for k, label in enumerate(known.tolist())}
-        asked = [] if isinstance(classes, (dict, set)) else np.ravel(classes).tolist()
-        asked = [label for k, label in enumerate(asked) if label not in asked[:k]]
-        unknown = [label for label in asked if label not in position]
-        if unknown or not asked:
-            error = f"contains {shown(unknown[0])}" if unknown else "must list classes"
-            raise ValueError(f"classes {error}: the classes are {known.tolist()}.")
-        columns = [position[label] for label in asked]
-    if len(columns) > base.MAX_PANELS:
-        raise ValueError(
-            f"There is one panel per class, and {len(columns)} exceed the limit of "
-            f"{base.MAX_PANELS} panels: choose some with classes=[...]."
-        )
-    return columns
-
-
-def _apply(recalibrator, known, proba):
-    """Recalibrated probabilities, columns in the order of the classes."""
-    columns = getattr(recalibrator, "n_features_in_", len(known))
-    first = next(iter(steps_of(recalibrator)), None)
-    if getattr(first, "input", "proba") == "logits":
-        # 0 and 1 have no logit: they are replaced by the nearest value with a finite one.
-        values = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
-        values = values[:, 1:] - values[:, :1] if columns == 1 else values
-    else:
-        values = proba[:, 1:] if columns == 1 else proba
-    with warnings.catch_warnings():  # fitted to a data frame; names are checked above
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        return recalibrated_proba(recalibrator, values, known)
-
-
-def _declared(recalibrator):
-    """Declared properties of a map as text, if any. For a Pipeline: those of all its steps."""
-    injective = is_injective(recalibrator)
-    if injective is not None:
-        yield "injective" if injective else "not injective"
-    steps = steps_of(recalibrator)
-    if all(getattr(step, "preserves_order_", False) for step in steps):
-        yield "keeps the order of classes"
-    elif all(getattr(step, "preserves_argmax_", False) for step in steps):
-        yield "keeps the predicted class"
-    elif all(hasattr(step, "preserves_argmax_") for step in steps):
-        yield "may change the predicted class"
-
-
-_STEEP = 0.01  # grid neighbours that differ by more than this get a point between them
-
-
-def _trace(recalibrator, known, k):
-    """The map of the probability of class k of two, on a grid that is fine at the ends and jumps.
-
-    Neighbours differ by at most 0.01, unless they lie on the two sides of a jump.
-    """
-
-    def curve(p):
-        columns = np.column_stack([p, 1 - p] if k == 0 else [1 - p, p])
-        return _apply(recalibrator, known, columns)[:, k]
-
-    ends = np.geomspace(1e-6, 0.01, 81)
-    before = np.unique(np.concatenate([np.linspace(0, 1, 501), ends, 1 - ends]))
-    after = curve(before)
-    for _ in range(50):
-        steep = np.flatnonzero(np.abs(np.diff(after)) > _STEEP)
-        middle = (before[steep] + before[steep + 1]) / 2
-        inside = (middle > before[steep]) & (middle < before[steep + 1])
-        if not inside.any():
-            break
-        place, middle = steep[inside] + 1, middle[inside]
-        before, after = np.insert(before, place, middle), np.insert(after, place, curve(middle))
-    return before, after
-
-
 # --- The figure -----------------------------------------------------------------------------------
 
 
@@ -649,3 +420,235 @@ class RecalibrationDisplay(base.DiagonalDisplay):
                 look["label"] = None  # one entry of the legend
         several = len(base.grouped(self.maps, "name")) > 1
         return "0.4" if several else artists["line"][-1].get_color()
+
+
+# --- What is drawn --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RecalibrationMap(Record):
+    """The map of one recalibrator for the probability of one class.
+
+    ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
+    given forecasts of the class, or None, and ``weight`` their weights.
+    ``declared`` is the text of the declared properties.
+    """
+
+    name: str
+    event: str
+    before: np.ndarray
+    after: np.ndarray
+    joined: bool
+    scores: np.ndarray | None
+    declared: str
+    weight: np.ndarray | None = None
+
+    _rows = ("before", "after")
+    _beside = ("name", "event", "declared")
+
+
+def recalibration_maps(recalibrator, name, known, columns, *, proba, max_points, weight=None):
+    """The `RecalibrationMap` of each class that is drawn, at the forecasts `proba` or None."""
+    declared = ", ".join(_declared(recalibrator))
+    joined = len(known) == 2
+    if not joined:
+        if proba is None:
+            raise ValueError(
+                f"The map of {len(known)} classes is not a single curve and is drawn at forecasts: "
+                "pass y_proba."
+            )
+        n_points = min(len(proba), max_points)
+        rows = np.linspace(0, len(proba) - 1, n_points).round().astype(int)
+        forecast, answer = proba[rows], _apply(recalibrator, known, proba[rows])
+        if len(rows) < len(proba):
+            declared = f"{declared}\n{len(rows):,} of {len(proba):,} forecasts".lstrip("\n")
+    if weight is None and proba is not None:
+        weight = np.ones(len(proba))
+    maps = []
+    for k in columns:
+        curve = _trace(recalibrator, known, k) if joined else (forecast[:, k], answer[:, k])
+        recalibration_map = RecalibrationMap(
+            name=name,
+            event=f"class {known[k]}",
+            before=curve[0],
+            after=curve[1],
+            joined=joined,
+            scores=None if proba is None else proba[:, k],
+            declared=declared,
+            weight=weight,
+        )
+        maps.append(recalibration_map)
+    return maps
+
+
+def _declared(recalibrator):
+    """Declared properties of a map as text, if any. For a Pipeline: those of all its steps."""
+    injective = is_injective(recalibrator)
+    if injective is not None:
+        yield "injective" if injective else "not injective"
+    steps = steps_of(recalibrator)
+    if all(getattr(step, "preserves_order_", False) for step in steps):
+        yield "keeps the order of classes"
+    elif all(getattr(step, "preserves_argmax_", False) for step in steps):
+        yield "keeps the predicted class"
+    elif all(hasattr(step, "preserves_argmax_") for step in steps):
+        yield "may change the predicted class"
+
+
+def _apply(recalibrator, known, proba):
+    """Recalibrated probabilities, columns in the order of the classes."""
+    columns = getattr(recalibrator, "n_features_in_", len(known))
+    first = next(iter(steps_of(recalibrator)), None)
+    if getattr(first, "input", "proba") == "logits":
+        # 0 and 1 have no logit: they are replaced by the nearest value with a finite one.
+        values = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
+        values = values[:, 1:] - values[:, :1] if columns == 1 else values
+    else:
+        values = proba[:, 1:] if columns == 1 else proba
+    with warnings.catch_warnings():  # fitted to a data frame; names are checked above
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        return recalibrated_proba(recalibrator, values, known)
+
+
+_STEEP = 0.01  # grid neighbours that differ by more than this get a point between them
+
+
+def _trace(recalibrator, known, k):
+    """The map of the probability of class k of two, on a grid that is fine at the ends and jumps.
+
+    Neighbours differ by at most 0.01, unless they lie on the two sides of a jump.
+    """
+
+    def curve(p):
+        columns = np.column_stack([p, 1 - p] if k == 0 else [1 - p, p])
+        return _apply(recalibrator, known, columns)[:, k]
+
+    ends = np.geomspace(1e-6, 0.01, 81)
+    before = np.unique(np.concatenate([np.linspace(0, 1, 501), ends, 1 - ends]))
+    after = curve(before)
+    for _ in range(50):
+        steep = np.flatnonzero(np.abs(np.diff(after)) > _STEEP)
+        middle = (before[steep] + before[steep + 1]) / 2
+        inside = (middle > before[steep]) & (middle < before[steep + 1])
+        if not inside.any():
+            break
+        place, middle = steep[inside] + 1, middle[inside]
+        before, after = np.insert(before, place, middle), np.insert(after, place, curve(middle))
+    return before, after
+
+
+# --- Names of the recalibrators, and columns of their classes -------------------------------------
+
+
+def name_recalibrators(recalibrators):
+    """A dict as it is, or a sequence with the names of the classes -> pairs (name, object)."""
+    if isinstance(recalibrators, Mapping):
+        pairs = list(recalibrators.items())
+    elif isinstance(recalibrators, (list, tuple)):
+        pairs, times = [], {}
+        for recalibrator in recalibrators:
+            name = default_name(recalibrator)
+            times[name] = times.get(name, 0) + 1
+            number = f" ({times[name]})" if times[name] > 1 else ""
+            pairs.append((name + number, recalibrator))
+    else:
+        raise ValueError(
+            "recalibrators must be a list of recalibrators, or a dict of them by name; for "
+            "a single one use from_recalibrator."
+        )
+    if not pairs:
+        raise ValueError("recalibrators is empty: there is no map to draw.")
+    return pairs
+
+
+def default_name(recalibrator):
+    """Class of a recalibrator; the classes of the steps of a Pipeline."""
+    steps = steps_of(recalibrator)
+    return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
+
+
+def _inner(estimator, X):
+    """Pairs (recalibrator, its probabilities) of a classifier, and the classes of the columns."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if isinstance(estimator, Pipeline):
+        check_is_fitted(estimator)
+        for last, (_, step) in enumerate(estimator.steps, start=1):
+            if isinstance(step, CrossFitProba) and last < len(estimator.steps):
+                proba = check_proba(estimator[:last].transform(X))
+                return [(estimator[last:], proba)], step.classes_
+        if len(estimator.steps) > 1 and isinstance(estimator[-1], RecalibratedClassifierCV):
+            return _inner(estimator[-1], estimator[:-1].transform(X))
+    if not isinstance(estimator, RecalibratedClassifierCV):
+        raise ValueError(
+            "from_estimator takes a fitted RecalibratedClassifierCV, or a Pipeline of a "
+            f"CrossFitProba and recalibrators, got {type(estimator).__name__}: for a recalibrator "
+            "itself use from_recalibrator."
+        )
+    check_is_fitted(estimator)
+    folds = zip(estimator.estimators_, estimator.recalibrators_, estimator.responses_, strict=True)
+    classes = estimator.classes_
+    pairs = [
+        (recalibrator, aligned_proba(model, X, classes, response))
+        for model, recalibrator, response in folds
+    ]
+    return pairs, classes
+
+
+def _known_classes(recalibrator, proba):
+    """Classes of a fitted recalibrator; raises if it is not one or does not match `proba`."""
+    check_fitted_recalibrator(recalibrator, features="use from_estimator")
+    known = getattr(recalibrator, "classes_", None)
+    if known is None:  # a recalibrator from outside this library
+        fitted_columns = getattr(recalibrator, "n_features_in_", None)
+        columns = fitted_columns if proba is None else proba.shape[1]
+        return np.arange(max(columns or 2, 2))
+    if proba is not None and proba.shape[1] != len(known):
+        raise ValueError(
+            f"y_proba has {proba.shape[1]} columns, but {type(recalibrator).__name__} was fitted "
+            f"with {len(known)} classes."
+        )
+    return np.asarray(known)
+
+
+def _positive(known, pos_label):
+    """Position of the positive class; None where it is not given."""
+    if pos_label is None:
+        return None
+    if len(known) > 2:
+        raise ValueError(
+            f"pos_label is for binary problems, but there are {len(known)} classes: choose some by "
+            "classes=[...]."
+        )
+    matches = [label == pos_label for label in known.tolist()]
+    if not any(matches):
+        raise ValueError(
+            f"pos_label={shown(pos_label)} is not one of the classes {known.tolist()}."
+        )
+    return matches.index(True)
+
+
+def _columns(known, classes, positive):
+    """Positions of the classes to draw; by default the positive class, or all of three or more."""
+    if len(known) < 2:
+        raise ValueError(
+            f"There is only one class, {known[0]!r}: its probability is always 1, so there "
+            "is no map to draw."
+        )
+    if classes is None:
+        last = 1 if positive is None else positive
+        columns = [last] if len(known) == 2 else list(range(len(known)))
+    else:
+        position = {label: k for k, label in enumerate(known.tolist())}
+        asked = [] if isinstance(classes, (dict, set)) else np.ravel(classes).tolist()
+        asked = [label for k, label in enumerate(asked) if label not in asked[:k]]
+        unknown = [label for label in asked if label not in position]
+        if unknown or not asked:
+            error = f"contains {shown(unknown[0])}" if unknown else "must list classes"
+            raise ValueError(f"classes {error}: the classes are {known.tolist()}.")
+        columns = [position[label] for label in asked]
+    if len(columns) > base.MAX_PANELS:
+        raise ValueError(
+            f"There is one panel per class, and {len(columns)} exceed the limit of "
+            f"{base.MAX_PANELS} panels: choose some with classes=[...]."
+        )
+    return columns

@@ -74,276 +74,6 @@ __all__ = ["ReliabilityCurve", "ReliabilityDisplay"]
 DEFAULT_BINS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class ReliabilityCurve(Record):
-    """The curve of one binary event.
-
-    ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
-    ``low`` and ``high`` are None without a band; ``error`` is None where it has no estimate (one
-    sample) or no legend. ``joined`` is True if the curve is defined between its points.
-    """
-
-    event: str
-    prob_pred: np.ndarray
-    prob_true: np.ndarray
-    low: np.ndarray | None
-    high: np.ndarray | None
-    joined: bool
-    scores: np.ndarray
-    weight: np.ndarray
-    error: MeanInterval | None
-
-    _rows = ("prob_pred", "prob_true", "low", "high")
-    _beside = ("event", "error")
-
-
-@dataclass(frozen=True)
-class CurveOptions:
-    """Validated options of the constructors, with names resolved to objects."""
-
-    smoother: Smoother
-    notion: Notion
-    band: str | None
-    confidence_level: float
-    n_resamples: int
-
-
-def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
-    """Arguments of `ReliabilityDisplay` -> `CurveOptions`."""
-    check_count(n_resamples, "n_resamples")
-    size = DEFAULT_BINS if n_bins is None else n_bins
-    edges = not np.isscalar(size)  # which leave nothing to the strategy
-
-    of_equal_mass = partial(UniformBins if edges else QuantileBins, size)
-    binned = {
-        "quantile": of_equal_mass,
-        "uniform": partial(UniformBins, size),
-        "binning": of_equal_mass,
-    }
-    options = {**binned, "kernel": partial(DirichletKernel, "risk", "loss")}
-    smoother = look_up(strategy, {**SMOOTHERS, **options}, "strategy", kind=Smoother)
-    if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
-        raise ValueError(
-            f"n_bins={shown(n_bins)} is for strategy='quantile' or 'uniform', but strategy is "
-            f"{shown(strategy)}: choose one of these two, or leave n_bins out."
-        )
-    notion = resolve_notion(notion)
-    if isinstance(band, str) and band == "auto":
-        band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
-    if band is not None and not (isinstance(band, str) and band in BANDS):
-        expected = "'auto', 'consistency', 'confidence' or None"
-        raise refusal("band", expected, band, ("auto", *BANDS))
-    if band is not None:
-        check_resamples(n_resamples, confidence_level)
-    return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
-
-
-def reliability_curves(events, options, rng, *, errors=True):
-    """One `ReliabilityCurve` for each event and its `Problem`; `errors` are for a legend."""
-    curves, level = [], options.confidence_level
-    for event, problem in events:
-        curve = make_curve(options.smoother, problem)
-        low = high = error = None
-        if options.band == "consistency":
-            low, high = consistency_band(curve, problem, level, options.n_resamples, rng)
-        elif options.band == "confidence":
-            low, high = curve.confidence(level, options.n_resamples, rng)
-        if errors and problem.n_samples > 1:  # one sample has no held-out estimate
-            error = estimate_proper_error(
-                problem, loss="brier", notion="canonical", confidence_level=level
-            ).interval
-        drawn = ReliabilityCurve(
-            event=event,
-            prob_pred=curve.prob_pred,
-            prob_true=curve.prob_true,
-            low=low,
-            high=high,
-            joined=curve.joined,
-            scores=problem.forecast[:, 1],
-            weight=problem.weight,
-            error=error,
-        )
-        curves.append(drawn)
-    return curves
-
-
-def legend_label(curves, name):
-    """Name and `proper_calibration_error`, with its interval, or with its spread over folds."""
-    errors = [curve.error for curve in curves if curve.error is not None]
-    lines = ["Calibration curve" if name is None else str(name)]
-    if errors:
-        notion = " of the top label" if curves[0].event == "top label" else ""
-        lines.append(f"Brier calibration error{notion}")
-    if len(errors) == 1:
-        lines.append(nonnegative_text(errors[0]))
-    elif errors:
-        estimates = [error.estimate for error in errors]
-        mean, spread_of_folds = float(np.mean(estimates)), float(np.std(estimates))
-        text = "none detected" if float(f"{mean:.3f}") < 0 else f"{mean:z.3f}"
-        lines.append(f"{text} (mean of {len(errors)} folds, sd {spread_of_folds:.3f})")
-    return "\n".join(lines)
-
-
-def summary_of_event(events, confidence_level):
-    """The `CalibrationSummary` of the only event, which must be a class."""
-    (name, problem), *others = events
-    if others or name == "top label":
-        events_text = f"{len(events)} events" if others else "the top label"
-        raise ValueError(
-            f"summary=True is for the event of two classes, but the diagram shows {events_text}: "
-            "pass one class against the rest, (y_true == c, y_proba[:, c]), or leave out summary."
-        )
-    return summary_of_problem(problem, confidence_level)
-
-
-# --- Kinds of calibration curve on the smoothers --------------------------------------------------
-
-
-_GROUPS = 1000  # of neighbouring scores, for the many fits of a consistency band
-
-
-def make_curve(smoother, problem):
-    """The kind of curve for the smoother; the isotonic curve is that of CORP (D21)."""
-    if isinstance(smoother, IsotonicSmoother):
-        return IsotonicCurve.of(problem)
-    if isinstance(smoother, PartitionSmoother):
-        return BinnedCurve(smoother, problem)
-    if isinstance(smoother, SplineSmoother):
-        return SplinedCurve(smoother, problem)
-    if problem.square is not None:
-        raise ValueError(
-            f"{smoother!r} needs the samples, not a sketch: use strategy='isotonic', 'smooth', "
-            "'quantile' or 'uniform'."
-        )
-    return SmoothCurve(smoother, problem)
-
-
-def score_grid(score):
-    """Scores at which a smooth curve is drawn: some observed scores, and some between them."""
-    score = np.unique(merge_ties(score))
-    grid = np.concatenate([score[spread(score)], np.linspace(score[0], score[-1], 101)])
-    return np.unique(merge_ties(grid))
-
-
-class BinnedCurve:
-    """Mean label against mean forecast, cell by cell."""
-
-    joined = False
-
-    def __init__(self, smoother, problem):
-        self._bins = clone(smoother).fit_rows(
-            problem.forecast, problem.target, problem.weight, problem.count
-        )
-        self._problem = problem
-        prob_pred = self._bins.cell_means(problem.forecast)[:, 1]
-        self._order = np.argsort(prob_pred)
-        self.prob_pred = prob_pred[self._order]
-        self.prob_true = self._bins.cell_means()[self._order, 1]
-
-    def refit(self, labels):
-        """The curve of each column of labels (n, B)."""
-        return self._bins.cell_means(labels)[self._order]
-
-    def confidence(self, confidence_level, n_resamples, rng):
-        """Lower and upper limits of the curve."""
-        cells, problem = self._bins.cells_, self._problem
-        if problem.cluster is not None:
-            bins = [problem.take(np.flatnonzero(cells == j)) for j in self._order]
-            rates = [
-                rate_interval(
-                    bin_.target[:, 1], bin_.weight, confidence_level, cluster=bin_.cluster
-                )
-                for bin_ in bins
-            ]
-            return np.array([rate.low for rate in rates]), np.array([rate.high for rate in rates])
-        square_mass = np.bincount(cells, problem.squares)
-        size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
-        return clopper_pearson(self.prob_true, size, confidence_level)
-
-
-class SmoothCurve:
-    """A linear smoother (kernel, nearest neighbours) on a grid of scores."""
-
-    joined = True
-
-    def __init__(self, smoother, problem):
-        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
-        self._cluster = problem.cluster
-        self.prob_pred = score_grid(problem.forecast[:, 1])
-        self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
-        self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
-
-    def refit(self, labels):
-        """The curve of each column of labels (n, B), or of other numbers."""
-        again = clone(self._fitted)
-        if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
-            again.set_params(bandwidth=self._fitted.bandwidth_)
-        again.fit(self._fitted.forecast_, labels.astype(np.float64), self._fitted.weight_)
-        return again.predict(self._grid)
-
-    def confidence(self, confidence_level, n_resamples, rng):
-        """Lower and upper limits of the curve."""
-        # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
-        # sum of the squared weights, which is the inverse of the effective size. Signs of clusters
-        # give that of perfectly dependent samples of a cluster.
-        signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
-        inverse = np.mean(self.refit(signs) ** 2, axis=1)
-        if self._cluster is not None:
-            fitted = np.interp(self._fitted.forecast_[:, 1], self.prob_pred, self.prob_true)
-            common = intraclass_correlation(
-                self._fitted.target_[:, 1] - fitted,
-                np.sqrt(fitted * (1 - fitted)),
-                self._fitted.weight_,
-                self._cluster,
-            )
-            together = np.mean(self.refit(signs[self._cluster]) ** 2, axis=1)
-            inverse = inverse + common * np.maximum(together - inverse, 0.0)
-            units = independent_size(self._fitted.weight_, cluster=self._cluster)
-            confidence_level = student_level(confidence_level, units)
-        size = 1 / inverse
-        return clopper_pearson(self.prob_true, np.maximum(size, 1), confidence_level)
-
-
-class SplinedCurve:
-    """Logistic regression on a spline of the logit, with a band by the delta method."""
-
-    joined = True
-
-    def __init__(self, smoother, problem):
-        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
-        self._size = effective_size(problem.weight, problem.square)
-        score, label, weight = self._fitted.forecast_[:, 1], problem.target[:, 1], problem.weight
-        self._curve, self._units = self._fit(score, label, weight), np.inf
-        if problem.cluster is not None:
-            self._curve.allow_for_clusters(score, label, weight, problem.cluster)
-            self._units = independent_size(problem.weight, cluster=problem.cluster)
-        self.prob_pred = score_grid(problem.forecast[:, 1])
-        self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
-        self.prob_true = self._curve(self._grid)[:, 1]
-
-    def refit(self, labels):
-        """The curve of each column of labels (n, B)."""
-        score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
-        distinct, group = np.unique(score, return_inverse=True)
-        if len(distinct) > _GROUPS:  # average neighbouring scores: the curve hardly changes
-            group = group * _GROUPS // len(distinct)
-        mass = np.bincount(group, weight)
-        score = np.bincount(group, weight * score) / mass
-        means = (np.bincount(group, weight * label) / mass for label in labels.T)
-        curves = [self._fit(score, mean, mass)(self._grid)[:, 1] for mean in means]
-        return np.stack(curves, axis=1)
-
-    def confidence(self, confidence_level, n_resamples, rng):
-        """Lower and upper limits of the curve."""
-        if np.isfinite(self._units):
-            confidence_level = student_level(confidence_level, self._units)
-        return self._curve.interval(self._grid, confidence_level)
-
-    def _fit(self, score, label, weight):
-        """A curve whose weights sum to the effective number of samples."""
-        return SplineCurve(self._fitted.n_knots).fit(score, label, weight, size=self._size)
-
-
 # --- The diagram ----------------------------------------------------------------------------------
 
 
@@ -838,6 +568,282 @@ class ReliabilityDisplay(base.DiagonalDisplay):
             )
             artists["band"].append(band)
         return artists["line"][-1].get_color()
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve(Record):
+    """The curve of one binary event.
+
+    ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
+    ``low`` and ``high`` are None without a band; ``error`` is None where it has no estimate (one
+    sample) or no legend. ``joined`` is True if the curve is defined between its points.
+    """
+
+    event: str
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
+    joined: bool
+    scores: np.ndarray
+    weight: np.ndarray
+    error: MeanInterval | None
+
+    _rows = ("prob_pred", "prob_true", "low", "high")
+    _beside = ("event", "error")
+
+
+# --- What is drawn --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Validated options of the constructors, with names resolved to objects."""
+
+    smoother: Smoother
+    notion: Notion
+    band: str | None
+    confidence_level: float
+    n_resamples: int
+
+
+def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
+    """Arguments of `ReliabilityDisplay` -> `CurveOptions`."""
+    check_count(n_resamples, "n_resamples")
+    size = DEFAULT_BINS if n_bins is None else n_bins
+    edges = not np.isscalar(size)  # which leave nothing to the strategy
+
+    of_equal_mass = partial(UniformBins if edges else QuantileBins, size)
+    binned = {
+        "quantile": of_equal_mass,
+        "uniform": partial(UniformBins, size),
+        "binning": of_equal_mass,
+    }
+    options = {**binned, "kernel": partial(DirichletKernel, "risk", "loss")}
+    smoother = look_up(strategy, {**SMOOTHERS, **options}, "strategy", kind=Smoother)
+    if n_bins is not None and not (isinstance(strategy, str) and strategy in binned):
+        raise ValueError(
+            f"n_bins={shown(n_bins)} is for strategy='quantile' or 'uniform', but strategy is "
+            f"{shown(strategy)}: choose one of these two, or leave n_bins out."
+        )
+    notion = resolve_notion(notion)
+    if isinstance(band, str) and band == "auto":
+        band = "confidence" if isinstance(smoother, SplineSmoother) else "consistency"
+    if band is not None and not (isinstance(band, str) and band in BANDS):
+        expected = "'auto', 'consistency', 'confidence' or None"
+        raise refusal("band", expected, band, ("auto", *BANDS))
+    if band is not None:
+        check_resamples(n_resamples, confidence_level)
+    return CurveOptions(smoother, notion, band, confidence_level, n_resamples)
+
+
+def reliability_curves(events, options, rng, *, errors=True):
+    """One `ReliabilityCurve` for each event and its `Problem`; `errors` are for a legend."""
+    curves, level = [], options.confidence_level
+    for event, problem in events:
+        curve = make_curve(options.smoother, problem)
+        low = high = error = None
+        if options.band == "consistency":
+            low, high = consistency_band(curve, problem, level, options.n_resamples, rng)
+        elif options.band == "confidence":
+            low, high = curve.confidence(level, options.n_resamples, rng)
+        if errors and problem.n_samples > 1:  # one sample has no held-out estimate
+            error = estimate_proper_error(
+                problem, loss="brier", notion="canonical", confidence_level=level
+            ).interval
+        drawn = ReliabilityCurve(
+            event=event,
+            prob_pred=curve.prob_pred,
+            prob_true=curve.prob_true,
+            low=low,
+            high=high,
+            joined=curve.joined,
+            scores=problem.forecast[:, 1],
+            weight=problem.weight,
+            error=error,
+        )
+        curves.append(drawn)
+    return curves
+
+
+def summary_of_event(events, confidence_level):
+    """The `CalibrationSummary` of the only event, which must be a class."""
+    (name, problem), *others = events
+    if others or name == "top label":
+        events_text = f"{len(events)} events" if others else "the top label"
+        raise ValueError(
+            f"summary=True is for the event of two classes, but the diagram shows {events_text}: "
+            "pass one class against the rest, (y_true == c, y_proba[:, c]), or leave out summary."
+        )
+    return summary_of_problem(problem, confidence_level)
+
+
+# --- Kinds of calibration curve on the smoothers --------------------------------------------------
+
+
+_GROUPS = 1000  # of neighbouring scores, for the many fits of a consistency band
+
+
+def make_curve(smoother, problem):
+    """The kind of curve for the smoother; the isotonic curve is that of CORP (D21)."""
+    if isinstance(smoother, IsotonicSmoother):
+        return IsotonicCurve.of(problem)
+    if isinstance(smoother, PartitionSmoother):
+        return BinnedCurve(smoother, problem)
+    if isinstance(smoother, SplineSmoother):
+        return SplinedCurve(smoother, problem)
+    if problem.square is not None:
+        raise ValueError(
+            f"{smoother!r} needs the samples, not a sketch: use strategy='isotonic', 'smooth', "
+            "'quantile' or 'uniform'."
+        )
+    return SmoothCurve(smoother, problem)
+
+
+def score_grid(score):
+    """Scores at which a smooth curve is drawn: some observed scores, and some between them."""
+    score = np.unique(merge_ties(score))
+    grid = np.concatenate([score[spread(score)], np.linspace(score[0], score[-1], 101)])
+    return np.unique(merge_ties(grid))
+
+
+class BinnedCurve:
+    """Mean label against mean forecast, cell by cell."""
+
+    joined = False
+
+    def __init__(self, smoother, problem):
+        self._bins = clone(smoother).fit_rows(
+            problem.forecast, problem.target, problem.weight, problem.count
+        )
+        self._problem = problem
+        prob_pred = self._bins.cell_means(problem.forecast)[:, 1]
+        self._order = np.argsort(prob_pred)
+        self.prob_pred = prob_pred[self._order]
+        self.prob_true = self._bins.cell_means()[self._order, 1]
+
+    def refit(self, labels):
+        """The curve of each column of labels (n, B)."""
+        return self._bins.cell_means(labels)[self._order]
+
+    def confidence(self, confidence_level, n_resamples, rng):
+        """Lower and upper limits of the curve."""
+        cells, problem = self._bins.cells_, self._problem
+        if problem.cluster is not None:
+            bins = [problem.take(np.flatnonzero(cells == j)) for j in self._order]
+            rates = [
+                rate_interval(
+                    bin_.target[:, 1], bin_.weight, confidence_level, cluster=bin_.cluster
+                )
+                for bin_ in bins
+            ]
+            return np.array([rate.low for rate in rates]), np.array([rate.high for rate in rates])
+        square_mass = np.bincount(cells, problem.squares)
+        size = effective_size_of_sums(self._bins.mass_, square_mass)[self._order]
+        return clopper_pearson(self.prob_true, size, confidence_level)
+
+
+class SmoothCurve:
+    """A linear smoother (kernel, nearest neighbours) on a grid of scores."""
+
+    joined = True
+
+    def __init__(self, smoother, problem):
+        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        self._cluster = problem.cluster
+        self.prob_pred = score_grid(problem.forecast[:, 1])
+        self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
+        self.prob_true = np.clip(self._fitted.predict(self._grid)[:, 1], 0, 1)
+
+    def refit(self, labels):
+        """The curve of each column of labels (n, B), or of other numbers."""
+        again = clone(self._fitted)
+        if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
+            again.set_params(bandwidth=self._fitted.bandwidth_)
+        again.fit(self._fitted.forecast_, labels.astype(np.float64), self._fitted.weight_)
+        return again.predict(self._grid)
+
+    def confidence(self, confidence_level, n_resamples, rng):
+        """Lower and upper limits of the curve."""
+        # The estimate is a weighted mean. For any smoother, averages of random signs estimate the
+        # sum of the squared weights, which is the inverse of the effective size. Signs of clusters
+        # give that of perfectly dependent samples of a cluster.
+        signs = rng.choice([-1.0, 1.0], size=(len(self._fitted.forecast_), n_resamples))
+        inverse = np.mean(self.refit(signs) ** 2, axis=1)
+        if self._cluster is not None:
+            fitted = np.interp(self._fitted.forecast_[:, 1], self.prob_pred, self.prob_true)
+            common = intraclass_correlation(
+                self._fitted.target_[:, 1] - fitted,
+                np.sqrt(fitted * (1 - fitted)),
+                self._fitted.weight_,
+                self._cluster,
+            )
+            together = np.mean(self.refit(signs[self._cluster]) ** 2, axis=1)
+            inverse = inverse + common * np.maximum(together - inverse, 0.0)
+            units = independent_size(self._fitted.weight_, cluster=self._cluster)
+            confidence_level = student_level(confidence_level, units)
+        size = 1 / inverse
+        return clopper_pearson(self.prob_true, np.maximum(size, 1), confidence_level)
+
+
+class SplinedCurve:
+    """Logistic regression on a spline of the logit, with a band by the delta method."""
+
+    joined = True
+
+    def __init__(self, smoother, problem):
+        self._fitted = clone(smoother).fit(problem.forecast, problem.target, problem.weight)
+        self._size = effective_size(problem.weight, problem.square)
+        score, label, weight = self._fitted.forecast_[:, 1], problem.target[:, 1], problem.weight
+        self._curve, self._units = self._fit(score, label, weight), np.inf
+        if problem.cluster is not None:
+            self._curve.allow_for_clusters(score, label, weight, problem.cluster)
+            self._units = independent_size(problem.weight, cluster=problem.cluster)
+        self.prob_pred = score_grid(problem.forecast[:, 1])
+        self._grid = np.column_stack([1 - self.prob_pred, self.prob_pred])
+        self.prob_true = self._curve(self._grid)[:, 1]
+
+    def refit(self, labels):
+        """The curve of each column of labels (n, B)."""
+        score, weight = self._fitted.forecast_[:, 1], self._fitted.weight_
+        distinct, group = np.unique(score, return_inverse=True)
+        if len(distinct) > _GROUPS:  # average neighbouring scores: the curve hardly changes
+            group = group * _GROUPS // len(distinct)
+        mass = np.bincount(group, weight)
+        score = np.bincount(group, weight * score) / mass
+        means = (np.bincount(group, weight * label) / mass for label in labels.T)
+        curves = [self._fit(score, mean, mass)(self._grid)[:, 1] for mean in means]
+        return np.stack(curves, axis=1)
+
+    def confidence(self, confidence_level, n_resamples, rng):
+        """Lower and upper limits of the curve."""
+        if np.isfinite(self._units):
+            confidence_level = student_level(confidence_level, self._units)
+        return self._curve.interval(self._grid, confidence_level)
+
+    def _fit(self, score, label, weight):
+        """A curve whose weights sum to the effective number of samples."""
+        return SplineCurve(self._fitted.n_knots).fit(score, label, weight, size=self._size)
+
+
+# --- Texts of the diagram -------------------------------------------------------------------------
+
+
+def legend_label(curves, name):
+    """Name and `proper_calibration_error`, with its interval, or with its spread over folds."""
+    errors = [curve.error for curve in curves if curve.error is not None]
+    lines = ["Calibration curve" if name is None else str(name)]
+    if errors:
+        notion = " of the top label" if curves[0].event == "top label" else ""
+        lines.append(f"Brier calibration error{notion}")
+    if len(errors) == 1:
+        lines.append(nonnegative_text(errors[0]))
+    elif errors:
+        estimates = [error.estimate for error in errors]
+        mean, spread_of_folds = float(np.mean(estimates)), float(np.std(estimates))
+        text = "none detected" if float(f"{mean:.3f}") < 0 else f"{mean:z.3f}"
+        lines.append(f"{text} (mean of {len(errors)} folds, sd {spread_of_folds:.3f})")
+    return "\n".join(lines)
 
 
 def _draw_table(ax, rows, *, widen):

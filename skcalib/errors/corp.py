@@ -664,6 +664,71 @@ def spread(score: np.ndarray, knots: ArrayLike = ()) -> np.ndarray:
     return np.unique(np.concatenate([rank, value, np.asarray(knots, dtype=int)]))
 
 
+def isotonic_interval(
+    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Likelihood-ratio interval of an increasing curve at some of its knots.
+
+    `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
+    A height is kept unless the log likelihood of the best increasing curve through it is below that
+    of the best increasing curve by more than half the chi-squared quantile (Banerjee & Wellner,
+    2001). No derivative and no bandwidth has to be estimated. The bootstrap of isotonic curves
+    fails.
+    """
+    below = _prefix_pools(mean, mass, points)
+    above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
+    at_points = zip(mean[points, None], mass[points, None], strict=True)
+    pools = [(0.0, level, size) for level, size in at_points]
+    # Constraint: pools on the left of t are at most the height, pools on the right at least.
+    pools += [(-1.0, level, size) for level, size in below]
+    pools += [(1.0, 1 - level, size) for level, size in above]
+    row = np.repeat(np.tile(np.arange(len(points)), 3), [len(level) for _, level, _ in pools])
+    side = np.concatenate([np.full(len(level), side) for side, level, _ in pools])
+    level = np.concatenate([level for _, level, _ in pools])
+    size = np.concatenate([size for _, _, size in pools])
+
+    def cost(height):
+        height = height[row]
+        moved = np.where(side < 0, np.minimum(height, level), height)
+        moved = np.where(side > 0, np.maximum(height, level), moved)
+        divergence = rel_entr(level, moved) + rel_entr(1 - level, 1 - moved)
+        return np.bincount(row, size * divergence, len(points))
+
+    best = isotonic_regression(mean, weights=mass).x[points].clip(0, 1)
+    limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
+    lowest, highest = np.zeros(len(best)), np.ones(len(best))
+    return _last_within(cost, limit, best, lowest), _last_within(cost, limit, best, highest)
+
+
+def _prefix_pools(mean, mass, ends):
+    """Levels and sizes of the pools of the isotonic fit to mean[:end], for increasing ends."""
+    level, size, start, pools = np.empty(0), np.empty(0), 0, []
+    for end in ends:  # pools of a prefix stay pooled in longer prefixes
+        level = np.concatenate([level, mean[start:end]])
+        size = np.concatenate([size, mass[start:end]])
+        if len(level):
+            fit = isotonic_regression(level, weights=size).x.clip(0, 1)
+            first = np.flatnonzero(np.diff(fit, prepend=-np.inf))
+            level, size = fit[first], np.add.reduceat(size, first)
+        pools.append((level, size))
+        start = end
+    return pools
+
+
+def _last_within(cost, limit, inside, outside):
+    """Bisection between a height that is within the limit and the end of the scale."""
+    reached = cost(outside) <= limit
+    end = outside
+    for _ in range(40):
+        middle = 0.5 * (inside + outside)
+        within = cost(middle) <= limit
+        inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
+    return np.where(reached, end, inside)
+
+
+# --- Labels drawn from the forecasts --------------------------------------------------------------
+
+
 def check_resamples(n_resamples: int, confidence_level: float) -> None:
     """Enough resamples for order statistics to enclose the level."""
     needed = int(np.ceil(2 / (1 - confidence_level) - 1e-9)) - 1
@@ -730,65 +795,3 @@ def label_draws(
             yield rng.random_sample(shape) < probability
         else:
             yield (rng.binomial(size, probability, shape) / size)[:, place]
-
-
-def isotonic_interval(
-    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Likelihood-ratio interval of an increasing curve at some of its knots.
-
-    `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
-    A height is kept unless the log likelihood of the best increasing curve through it is below that
-    of the best increasing curve by more than half the chi-squared quantile (Banerjee & Wellner,
-    2001). No derivative and no bandwidth has to be estimated. The bootstrap of isotonic curves
-    fails.
-    """
-    below = _prefix_pools(mean, mass, points)
-    above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
-    at_points = zip(mean[points, None], mass[points, None], strict=True)
-    pools = [(0.0, level, size) for level, size in at_points]
-    # Constraint: pools on the left of t are at most the height, pools on the right at least.
-    pools += [(-1.0, level, size) for level, size in below]
-    pools += [(1.0, 1 - level, size) for level, size in above]
-    row = np.repeat(np.tile(np.arange(len(points)), 3), [len(level) for _, level, _ in pools])
-    side = np.concatenate([np.full(len(level), side) for side, level, _ in pools])
-    level = np.concatenate([level for _, level, _ in pools])
-    size = np.concatenate([size for _, _, size in pools])
-
-    def cost(height):
-        height = height[row]
-        moved = np.where(side < 0, np.minimum(height, level), height)
-        moved = np.where(side > 0, np.maximum(height, level), moved)
-        divergence = rel_entr(level, moved) + rel_entr(1 - level, 1 - moved)
-        return np.bincount(row, size * divergence, len(points))
-
-    best = isotonic_regression(mean, weights=mass).x[points].clip(0, 1)
-    limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
-    lowest, highest = np.zeros(len(best)), np.ones(len(best))
-    return _last_within(cost, limit, best, lowest), _last_within(cost, limit, best, highest)
-
-
-def _prefix_pools(mean, mass, ends):
-    """Levels and sizes of the pools of the isotonic fit to mean[:end], for increasing ends."""
-    level, size, start, pools = np.empty(0), np.empty(0), 0, []
-    for end in ends:  # pools of a prefix stay pooled in longer prefixes
-        level = np.concatenate([level, mean[start:end]])
-        size = np.concatenate([size, mass[start:end]])
-        if len(level):
-            fit = isotonic_regression(level, weights=size).x.clip(0, 1)
-            first = np.flatnonzero(np.diff(fit, prepend=-np.inf))
-            level, size = fit[first], np.add.reduceat(size, first)
-        pools.append((level, size))
-        start = end
-    return pools
-
-
-def _last_within(cost, limit, inside, outside):
-    """Bisection between a height that is within the limit and the end of the scale."""
-    reached = cost(outside) <= limit
-    end = outside
-    for _ in range(40):
-        middle = 0.5 * (inside + outside)
-        within = cost(middle) <= limit
-        inside, outside = np.where(within, middle, inside), np.where(within, outside, middle)
-    return np.where(reached, end, inside)

@@ -443,7 +443,7 @@ def divided(columns: np.ndarray, unit: float) -> np.ndarray:
         return np.clip(columns.astype(np.float64) / unit, -LARGEST, LARGEST)
 
 
-# --- Maps beyond the forecasts that they were fitted to ------------------------------------------
+# --- Maps beyond the forecasts that they were fitted to -------------------------------------------
 
 
 _ROWS = 1 << 14  # that give the slopes

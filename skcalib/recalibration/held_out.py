@@ -82,6 +82,8 @@ from skcalib.stats.means import (
     mean_loss_interval,
 )
 
+# --- Gains on held-out samples --------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class CalibrationImprovement(Record):

@@ -251,7 +251,7 @@ def mean_score(moments: Moments) -> float:
     return float(weighted_mean(losses(moments), moments.weight))
 
 
-# --- Improvement by a map ------------------------------------------------------------------------
+# --- Improvement by a map -------------------------------------------------------------------------
 
 
 @checks_parameters

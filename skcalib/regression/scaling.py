@@ -317,7 +317,7 @@ class Profile:
         return scale * weighted_mean(slope * (1 - self.variance), self.weight)
 
 
-# --- Regressors with recalibrated variances ------------------------------------------------------
+# --- Regressors with recalibrated variances -------------------------------------------------------
 
 
 @completes_docstrings

@@ -174,6 +174,9 @@ class Shown:
         return write_atomically(path, render_page(self._document()))
 
 
+# --- One model ------------------------------------------------------------------------------------
+
+
 _SOURCES = ("predictions", "predict_proba", "decision_function", "canonical", "top_label")
 
 
@@ -715,72 +718,7 @@ def _find(
     return replace(findings, advice=advice), split, recalibrated
 
 
-# --- Inputs of a report ---------------------------------------------------------------------------
-
-
-def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
-    """Names of columns of a data frame -> these columns; other groups as they are."""
-    names = [by] if isinstance(by, str) else by
-    columns = list(getattr(X, "columns", ()))
-    if not isinstance(names, (list, tuple)) or not names:
-        return by
-    if not all(isinstance(name, str) for name in names):
-        return by
-    missing = [name for name in names if name not in columns]
-    if not missing:
-        return X[list(names)]
-    if isinstance(by, str):
-        raise ValueError(
-            f"by={by!r} is not a column of X: pass the name of a column of a data frame, or the "
-            "group of each sample."
-        )
-    return by
-
-
-def _in_order(costs, problem, pos_label):
-    """Rows of costs in the order in which the report has the classes."""
-    if costs is None or event_last(problem, pos_label) is problem:
-        return costs
-    return np.asarray(costs)[::-1]
-
-
-def kind_of(estimator: BaseEstimator) -> str:
-    """The class name of a model; searches and pipelines are unwrapped."""
-    if hasattr(estimator, "best_estimator_"):
-        return kind_of(estimator.best_estimator_)
-    if hasattr(estimator, "steps"):
-        return kind_of(estimator.steps[-1][1])
-    return type(estimator).__name__
-
-
-# --- Values that JSON has -------------------------------------------------------------------------
-
-
-def as_json(value: Any) -> Any:
-    """Nested results with the types of JSON.
-
-    Arrays and tuples become lists, numbers of numpy those of Python, NaN becomes None. Labels of
-    other types, such as dates and bytes, become the text that reports show for them.
-    """
-    if isinstance(value, dict):
-        return {str(key): as_json(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [as_json(entry) for entry in value]
-    if isinstance(value, np.timedelta64):  # numpy calls it an integer
-        return str(value)
-    if isinstance(value, (np.bool_, np.integer)):
-        return value.item()
-    if isinstance(value, (float, np.floating)):
-        return None if np.isnan(value) else float(value)
-    if isinstance(value, (bool, int)) or value is None:
-        return value
-    return str(value)
-
-
 # --- Several models -------------------------------------------------------------------------------
-
-
-_LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
 
 @completes_docstrings
@@ -1135,43 +1073,69 @@ def _difference_of_reports(first, second):
     return ""
 
 
-# --- Differences of models ------------------------------------------------------------------------
+# --- Inputs of a report ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Model:
-    """What is compared of one model: the terms of each quantity, one per sample.
+def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
+    """Names of columns of a data frame -> these columns; other groups as they are."""
+    names = [by] if isinstance(by, str) else by
+    columns = list(getattr(X, "columns", ()))
+    if not isinstance(names, (list, tuple)) or not names:
+        return by
+    if not all(isinstance(name, str) for name in names):
+        return by
+    missing = [name for name in names if name not in columns]
+    if not missing:
+        return X[list(names)]
+    if isinstance(by, str):
+        raise ValueError(
+            f"by={by!r} is not a column of X: pass the name of a column of a data frame, or the "
+            "group of each sample."
+        )
+    return by
 
-    The ``estimates`` of some quantities are not the means of their ``terms``. ``curve`` is the
-    calibrated forecast of all classes, and ``solved`` the problem of the decisions.
+
+def _in_order(costs, problem, pos_label):
+    """Rows of costs in the order in which the report has the classes."""
+    if costs is None or event_last(problem, pos_label) is problem:
+        return costs
+    return np.asarray(costs)[::-1]
+
+
+def kind_of(estimator: BaseEstimator) -> str:
+    """The class name of a model; searches and pipelines are unwrapped."""
+    if hasattr(estimator, "best_estimator_"):
+        return kind_of(estimator.best_estimator_)
+    if hasattr(estimator, "steps"):
+        return kind_of(estimator.steps[-1][1])
+    return type(estimator).__name__
+
+
+# --- Values that JSON has -------------------------------------------------------------------------
+
+
+def as_json(value: Any) -> Any:
+    """Nested results with the types of JSON.
+
+    Arrays and tuples become lists, numbers of numpy those of Python, NaN becomes None. Labels of
+    other types, such as dates and bytes, become the text that reports show for them.
     """
+    if isinstance(value, dict):
+        return {str(key): as_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [as_json(entry) for entry in value]
+    if isinstance(value, np.timedelta64):  # numpy calls it an integer
+        return str(value)
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    if isinstance(value, (float, np.floating)):
+        return None if np.isnan(value) else float(value)
+    if isinstance(value, (bool, int)) or value is None:
+        return value
+    return str(value)
 
-    problem: Problem
-    terms: dict[str, np.ndarray]
-    estimates: dict[str, float]
-    curve: np.ndarray
-    solved: AveragedProblem | None = None
 
-    @classmethod
-    def of(cls, problem, rule, seed, n_jobs):
-        """The terms of a problem; those of recalibrated decisions only with a seed."""
-        with noted():  # the warnings are in the report of each model
-            estimates, solved = estimate_errors(problem, "canonical", 0.95)
-        brier, log = (estimate.terms for estimate in estimates)
-        right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
-        terms = {
-            "calibration": brier.influence,
-            "brier": brier.loss,
-            "log": log.loss,
-            "refinement": brier.refinement,
-            "errors": 1 - right,
-        }
-        decisions = None
-        if rule is not None:
-            of_decisions, decisions = rule.terms(problem, seed, n_jobs)
-            terms |= of_decisions
-        estimates = {"calibration": brier.mean("calibration")}
-        return cls(problem, terms, estimates, solved[0].conditional, decisions)
+# --- Differences of models, and what is compared --------------------------------------------------
 
 
 def find_differences(
@@ -1214,6 +1178,45 @@ def find_differences(
                     PairedDifference(quantity, first_name, second_name, interval, pvalue)
                 )
     return tuple(differences)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What is compared of one model: the terms of each quantity, one per sample.
+
+    The ``estimates`` of some quantities are not the means of their ``terms``. ``curve`` is the
+    calibrated forecast of all classes, and ``solved`` the problem of the decisions.
+    """
+
+    problem: Problem
+    terms: dict[str, np.ndarray]
+    estimates: dict[str, float]
+    curve: np.ndarray
+    solved: AveragedProblem | None = None
+
+    @classmethod
+    def of(cls, problem, rule, seed, n_jobs):
+        """The terms of a problem; those of recalibrated decisions only with a seed."""
+        with noted():  # the warnings are in the report of each model
+            estimates, solved = estimate_errors(problem, "canonical", 0.95)
+        brier, log = (estimate.terms for estimate in estimates)
+        right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
+        terms = {
+            "calibration": brier.influence,
+            "brier": brier.loss,
+            "log": log.loss,
+            "refinement": brier.refinement,
+            "errors": 1 - right,
+        }
+        decisions = None
+        if rule is not None:
+            of_decisions, decisions = rule.terms(problem, seed, n_jobs)
+            terms |= of_decisions
+        estimates = {"calibration": brier.mean("calibration")}
+        return cls(problem, terms, estimates, solved[0].conditional, decisions)
+
+
+# --- Intervals and p-values of differences --------------------------------------------------------
 
 
 def _paired(first, second, quantity, level):
@@ -1292,6 +1295,9 @@ def _unpaired(first, second, quantity, level):
     return interval, _pvalue(middle, [mean.standard_error for mean in means], degrees)
 
 
+_LEAST_LOG = -700.0  # logarithm of the smallest p-value
+
+
 def _pvalue(estimate, errors, degrees):
     """One minus the level at which an interval touches zero.
 
@@ -1332,7 +1338,7 @@ def _kernel(first, second, level, random_state, n_jobs, reverse):
     return MeanInterval(difference, low, high, compared.standard_error), compared.pvalue
 
 
-# --- Decisions ------------------------------------------------------------------------------------
+# --- Differences of decisions ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -781,7 +781,7 @@ def merged_rows(problem: Problem) -> Problem:
     return Problem(np.minimum(forecast, 1), target, mass, problem.classes, square, count)
 
 
-# --- Likelihood ratios of intercept and slope -------------------------------------------------
+# --- Likelihood ratios of intercept and slope -----------------------------------------------------
 
 
 class JointRatio(BinaryTest):

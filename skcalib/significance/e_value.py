@@ -417,7 +417,7 @@ def _best(bets, variance, stop, bet):
     return bet, curvature
 
 
-# --- Combination of several tests: products and averages of e-values, Fisher's method ------------
+# --- Combination of several tests: products and averages of e-values, Fisher's method -------------
 
 
 METHODS = ("product", "mean", "calibrated", "fisher")
