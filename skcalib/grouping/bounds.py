@@ -37,7 +37,7 @@ from sklearn.base import clone, is_classifier
 
 from skcalib._util.formatting import Record
 from skcalib._util.parallel import out_of_fold, run_each, threads_for
-from skcalib._util.validation import mean_one, take_rows
+from skcalib._util.validation import take_rows, weights_of_mean_one
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import is_one_hot
 from skcalib.grouping.equal_scores import functions_of_position, intervals_for
@@ -747,7 +747,8 @@ def risk_terms(
     `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
     a classifier of the label. What a function of the score explains is removed from the steps.
     """
-    target, weight = problem.target, mean_one(problem.weight)  # penalties depend on their scale
+    # Penalties depend on the scale of the weights.
+    target, weight = problem.target, weights_of_mean_one(problem.weight)
     if model is None:
         start = log_forecast(curve, detection_limit(curve))
         finish = partial(_steps_of_fold, start, problem.forecast, curve, weight)

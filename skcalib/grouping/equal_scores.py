@@ -27,7 +27,7 @@ from skcalib._util.arithmetic import merge_ties
 from skcalib._util.formatting import pvalue_text
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib._util.validation import check_count, check_indices, mean_one
+from skcalib._util.validation import check_count, check_indices, weights_of_mean_one
 from skcalib.data.clusters import (
     cluster_sums,
     design_effect,
@@ -398,7 +398,7 @@ class EqualScores:
     ) -> None:
         self.score, self.hit, self.cluster = score, hit, cluster
         forecast, target = (np.column_stack([1 - column, column]) for column in (score, hit))
-        self.weight = mean_one(weight, count)
+        self.weight = weights_of_mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
         fit_square = square
         if square is None:

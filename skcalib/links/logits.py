@@ -36,7 +36,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, log_softmax, logit, softmax
 
-from skcalib._util.validation import mean_one
+from skcalib._util.validation import weights_of_mean_one
 from skcalib.scores import weighted_quantile
 
 #: Logarithm of the smallest normal number of single precision, about -87.
@@ -488,7 +488,7 @@ class Continuation:
         rows = np.linspace(0, len(logits) - 1, min(len(logits), _ROWS)).astype(int)
         distance, proba = centred[rows] - self.centre, apply(logits[rows])
         log = np.log(np.maximum(proba, _LEAST))
-        share = mean_one(weight, count)[rows] * (1 - np.sum(proba**2, axis=1)).clip(0)
+        share = weights_of_mean_one(weight, count)[rows] * (1 - np.sum(proba**2, axis=1)).clip(0)
         log -= log.mean(axis=1, keepdims=True)
         whole = max(_slope(distance, log, share, prior=1.0, precision=_WHOLE), 0.0)
         spread, top = np.ptp(distance, axis=1), distance.argmax(axis=1)

@@ -55,9 +55,9 @@ from skcalib._util.arithmetic import centred, softmax_parts
 from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
-    in_order,
     independent_size,
     inflation,
+    numbers_by_appearance,
 )
 from skcalib.data.labels import labels_or_shares, one_hot_rows
 from skcalib.links.averaging import PRIOR, Model, ModelAverage, identity_model, tree_of
@@ -906,7 +906,7 @@ def _drawn(problem):
     if problem.cluster is None:
         order = np.random.RandomState(0).permutation(len(problem.weight))
         return np.sort(order[:size])
-    number = in_order(problem.cluster)
+    number = numbers_by_appearance(problem.cluster)
     counts = np.bincount(number)
     order = np.random.RandomState(0).permutation(len(counts))
     n_clusters = int(np.searchsorted(np.cumsum(counts[order]), size)) + 1

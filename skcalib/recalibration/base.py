@@ -31,7 +31,7 @@ from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib._util.validation import (
     HALF_TOLERANCE,
     PROBABILITY_ROUNDING,
-    check_features,
+    check_finite_columns,
     check_indices,
     check_proba,
     check_weight,
@@ -46,7 +46,7 @@ from skcalib.data.labels import (
     check_label_list,
     check_soft_labels,
     check_y,
-    class_columns,
+    column_of_labels,
     has_columns,
     labels_or_shares,
     listed,
@@ -453,9 +453,9 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _check_labels(self, X, y, labels):
         """The values as given (n, K), the columns of the labels (n,), and the classes."""
         categories, y = ordered_categories(y), check_y(y, name="y")
-        raw = check_features(X, name="X", n_samples=len(y))
+        raw = check_finite_columns(X, name="X", n_samples=len(y))
         classes = self._check_columns(X, raw, y, labels, categories)
-        return raw, class_columns(y, classes), classes
+        return raw, column_of_labels(y, classes), classes
 
     def _check_soft(self, X, y):
         """As `_check_labels`, for label distributions (n, K); losses are linear in them."""
@@ -465,7 +465,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
             )
         target, votes = check_soft_labels(y, name="y")
-        raw = check_features(X, name="X", n_samples=len(target))
+        raw = check_finite_columns(X, name="X", n_samples=len(target))
         columns = soft_classes(y, self.labels, target.shape[1], name="y")
         if max(raw.shape[1], 2) != len(columns):
             raise ValueError(
@@ -512,7 +512,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         """Probabilities (n, K), or logits; a single column is that of the positive class."""
         if self.input == "proba":
             return check_proba(X, name="X", copy=False)
-        logits = check_features(X, name="X")
+        logits = check_finite_columns(X, name="X")
         return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
     def _check_columns(self, X, raw, y, labels, categories=None):
@@ -1025,7 +1025,7 @@ def _clone_with_samples(recalibrator, proba, y, weight, classes, folds):
     if folds is not None and weight is not None:
         folds = folds_among(weight > 0, folds)
     weight, proba, y = drop_zero_weights(weight, proba, y)
-    labels = y if np.ndim(y) == 2 else class_columns(y, classes)
+    labels = y if np.ndim(y) == 2 else column_of_labels(y, classes)
     return fitted, fitted._samples(proba, labels, weight, folds=folds)
 
 

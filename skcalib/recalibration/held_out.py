@@ -27,8 +27,8 @@ from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import (
     check_groups,
     effective_size,
-    in_order,
     independent_size,
+    numbers_by_appearance,
     outside_level,
 )
 from skcalib.data.labels import one_hot
@@ -916,7 +916,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         samples = self._check_samples(X, y, sample_weight)
         if groups is not None:
             weight = check_weight(sample_weight, np.shape(y)[0])
-            samples.cluster = in_order(check_groups(groups, len(weight))[weight > 0])
+            samples.cluster = numbers_by_appearance(check_groups(groups, len(weight))[weight > 0])
         return self._learn(samples)
 
     def _check_parameters(self):

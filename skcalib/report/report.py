@@ -372,7 +372,7 @@ class CalibrationReport(Shown):
         """
         check_indices(y_true=y_true, y_proba=y_proba, X=X, by=by, sample_weight=sample_weight)
         problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
-        costs = _in_order(costs, problem, pos_label)
+        costs = _costs_in_order(costs, problem, pos_label)
         n_samples = np.shape(y_true)[0]
         if by is not None:
             rows = weighted_rows(sample_weight, n_samples)
@@ -528,7 +528,7 @@ class CalibrationReport(Shown):
             split_groups=groups,
             owner=cls.__name__,
         )
-        costs = _in_order(costs, problem, pos_label)
+        costs = _costs_in_order(costs, problem, pos_label)
         report = cls(
             event_last(problem, pos_label),
             name=kind_of(estimator) if name is None else name,
@@ -735,7 +735,7 @@ def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
     return by
 
 
-def _in_order(costs, problem, pos_label):
+def _costs_in_order(costs, problem, pos_label):
     """Rows of costs in the order in which the report has the classes."""
     if costs is None or event_last(problem, pos_label) is problem:
         return costs
