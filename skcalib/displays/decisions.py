@@ -236,7 +236,7 @@ class DecisionDisplay(base.Display):
             self._set_heights(panel, curves, top)
         if legend:
             base.draw_legends(axes)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
     def _labels(self, curves, name):
         """Text of each curve in the legend."""
@@ -273,7 +273,7 @@ def _draw_once(ax, points, text, mark, style):
             points = np.concatenate([line.get_xydata(), points])
             line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
             return line
-    style = {"label": base.once(ax, text), "gid": mark, "zorder": 1.5, **style}
+    style = {"label": base.new_legend_text(ax, text), "gid": mark, "zorder": 1.5, **style}
     return ax.plot(*points.T, **style)[0]
 
 
@@ -539,7 +539,7 @@ class MurphyDisplay(DecisionDisplay):
                 "color": line.get_color(),
                 "linestyle": "--",
                 "linewidth": 1.0,
-                "label": base.once(ax, "After recalibration"),
+                "label": base.new_legend_text(ax, "After recalibration"),
                 "zorder": 3,
             }
             artists["remaining"] += ax.plot(curve.threshold, curve.remaining, **style)

@@ -280,7 +280,7 @@ class GroupCalibrationDisplay(base.Display):
             _label(panel, event, groups, len(panels[event]), both=both)
         if legend:
             base.draw_legends(axes, below=True)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
 
 def strongest(groups: Sequence[GroupCalibration], limit: int) -> list[GroupCalibration]:
@@ -335,7 +335,7 @@ def _label(ax, event, groups, total, *, both):
 # --- Groups with equal scores ---------------------------------------------------------------------
 
 
-ABOVE, BELOW, HELD = 1, -1, 0
+ABOVE, BELOW, NOT_SIGNIFICANT = 1, -1, 0
 _ROUNDING = 1e-9
 
 
@@ -426,7 +426,7 @@ def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
         low=low,
         high=high,
         expected=expected,
-        side=np.where(above, ABOVE, np.where(below, BELOW, HELD)),
+        side=np.where(above, ABOVE, np.where(below, BELOW, NOT_SIGNIFICANT)),
         n_samples=np.array([region.n_samples for region in regions]),
         grouping_loss=grouping_interval(estimator),
         calibration_error=estimator.calibration_error_corrected_,
@@ -442,11 +442,11 @@ def grouping_interval(estimator):
     )
 
 
-def most_told(diagram, n_rules):
+def regions_with_rules(diagram, n_rules):
     """Indices of the significant regions that add most to the explained grouping loss."""
-    told = np.flatnonzero(diagram.side != HELD)
-    order = np.argsort(-diagram.contribution[told], kind="stable")
-    return told[order[:n_rules]]
+    significant = np.flatnonzero(diagram.side != NOT_SIGNIFICANT)
+    order = np.argsort(-diagram.contribution[significant], kind="stable")
+    return significant[order[:n_rules]]
 
 
 def title(diagram, name, unit):
@@ -471,8 +471,8 @@ def title(diagram, name, unit):
 
 # Blue and vermilion of Okabe and Ito, and grey: distinguishable with any colour vision. The markers
 # differ too.
-COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
-MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
+COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", NOT_SIGNIFICANT: "#9e9e9e"}
+MARKERS = {ABOVE: "^", BELOW: "v", NOT_SIGNIFICANT: "o"}
 _AREA = 110  # of the largest region, in square points
 _LEAST = 6  # so that small regions are visible
 _MANY = 60  # regions; with more of them, lines and markers are thinner
@@ -502,7 +502,7 @@ def legend_entries(ax, line, diagrams, *, level):
     meaning = {
         ABOVE: "Region above others with equal scores",
         BELOW: "Region below others with equal scores",
-        HELD: f"Region without significant difference ({level})",
+        NOT_SIGNIFICANT: f"Region without significant difference ({level})",
     }
     style = {"linestyle": "", "markersize": 7}
     regions = [
@@ -526,7 +526,7 @@ def write_rules(ax, diagram, n_rules):
     """
     inches, lines = base.width_of(ax), []
     size, letters = ("small", 18) if inches > base.NARROW else ("x-small", 21)  # in an inch
-    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+    for number, index in enumerate(regions_with_rules(diagram, n_rules), start=1):
         region = diagram.regions[index]
         gap = max(abs(region.gap), 1e-6)
         decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))
@@ -944,7 +944,7 @@ class GroupingDisplay(base.DiagonalDisplay):
             figure, rows = axes[0].figure, axes[0].get_subplotspec().get_gridspec().nrows
             room = rows * (0.5 + 0.16 * n_lines) + (1.3 if legend else 0)
             figure.set_figheight(figure.get_figheight() + room)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
     def _draw_curves(self, ax, diagram, artists, *, style, scatter_style, interval_style, n_rules):
         """The curve of the level sets; regions by side and size, of which some are numbered."""
@@ -958,7 +958,9 @@ class GroupingDisplay(base.DiagonalDisplay):
         many = len(diagram.regions) > _MANY
         colors = [COLORS[side] for side in diagram.side]
         # Coloured points lie on top; the artists keep the order of the regions.
-        faint = [color + "55" if many and color == COLORS[HELD] else color for color in colors]
+        faint = [
+            color + "55" if many and color == COLORS[NOT_SIGNIFICANT] else color for color in colors
+        ]
         interval_style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **interval_style}
         if "colors" not in interval_style:
             interval_style.setdefault("color", faint)
@@ -981,7 +983,7 @@ class GroupingDisplay(base.DiagonalDisplay):
                 for side, shape in shapes.items()
             }
             scatter.set_paths([paths[side] for side in diagram.side])
-        for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        for number, index in enumerate(regions_with_rules(diagram, n_rules), start=1):
             above = diagram.side[index] == ABOVE
             at = places[index], diagram.high[index] if above else diagram.low[index]
             look = {

@@ -979,7 +979,7 @@ def fit_recalibrator(
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class. Without `measure` recalibrators of the library need not compute their losses.
     """
-    if _is_plain(recalibrator, "fit"):
+    if _takes_probabilities(recalibrator, "fit"):
         fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
         fitted._measures = measure
         return fitted._learn(samples)
@@ -1005,7 +1005,7 @@ def fit_without_each(
     `average` is the `ModelAverage` of all samples, where it is known. Samples of weight zero are
     dropped.
     """
-    if not _is_plain(recalibrator, "fit"):
+    if not _takes_probabilities(recalibrator, "fit"):
         return None
     fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
     return fitted._fit_without_each(samples, average) if all(map(len, samples.folds)) else None
@@ -1046,7 +1046,7 @@ def _feature_params(recalibrator, features):
     return {"features": features} if takes_features(recalibrator) and features is not None else {}
 
 
-def _is_plain(recalibrator, method):
+def _takes_probabilities(recalibrator, method):
     """Whether an object takes probabilities and has this method from `Recalibrator` unchanged."""
     if not isinstance(recalibrator, Recalibrator) or recalibrator.input != "proba":
         return False
@@ -1105,7 +1105,7 @@ def recalibrated_proba(
 ) -> np.ndarray:
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
-    if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
+    if _takes_probabilities(recalibrator, "predict_proba") and proba.shape[1] == len(known):
         return align_columns(recalibrator._apply_map(recalibrator._read(proba)), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
     response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))

@@ -763,8 +763,8 @@ class _VennAbersMap:
         mass = np.maximum(ties.mass, 1e-15 * ties.mass.sum())  # less is lost in sums
         self.lower, self.upper = reach_in_single_precision(ties.score)
         # A label of 1 between two scores is pooled with the samples above it, as if tied to them.
-        self.high = np.append(_with_one_more(mass, means), 1.0)
-        mirrored = _with_one_more(mass[::-1], 1 - means[::-1])
+        self.high = np.append(_after_added_label(mass, means), 1.0)
+        mirrored = _after_added_label(mass[::-1], 1 - means[::-1])
         self.low = np.append(0.0, 1 - mirrored[::-1])
 
     def interval(self, forecast):
@@ -783,7 +783,7 @@ class _VennAbersMap:
         return add.stairs(x, np.column_stack([self.lower, upper]).ravel(), high / (1 - low + high))
 
 
-def _with_one_more(mass, means):
+def _after_added_label(mass, means):
     r"""Isotonic regression at each of m ordered groups after a label of 1 is added to the group.
 
     In the diagram of cumulative mass and sums, the value at a group is the slope of the lower

@@ -39,8 +39,8 @@ from skcalib.report.findings import (
     Reported,
     binary_problem,
     class_label,
+    collected_warnings,
     event_name,
-    noted,
     place_level,
     shorten,
     versions,
@@ -960,7 +960,7 @@ def _display(report, problem, axes, *, name, band):
     level = report.confidence_level
     # A pointwise band needs enough resamples for its level.
     n_resamples = max(200, int(np.ceil(4 / (1 - level))))
-    with noted():  # the warnings are in the verdict
+    with collected_warnings():  # the warnings are in the verdict
         options = check_options("isotonic", None, "auto", band, level, n_resamples)
         events = binary_problems(problem, None, options.notion)
         named = name is not None

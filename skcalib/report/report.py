@@ -75,15 +75,15 @@ from skcalib.report.findings import (
     PairedDifference,
     averages_of,
     binary_problem,
+    collected_warnings,
     estimate_errors,
     find_errors,
     find_grouping,
     find_places,
     find_reported,
     find_test,
-    noted,
     omissions,
-    part_of,
+    subsample,
     versions,
 )
 from skcalib.report.page import comparison_page, method, report_page
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from skcalib.proper.map_average import AveragedProblem
 
 
-class Shown:
+class Rendered:
     """Text, page and HTML fragment of the result of `_document`."""
 
     def _document(self):
@@ -176,7 +176,7 @@ _SOURCES = ("predictions", "predict_proba", "decision_function", "canonical", "t
 
 
 @completes_docstrings
-class CalibrationReport(Shown):
+class CalibrationReport(Rendered):
     r"""Calibration report: a verdict on probabilities, and the numbers behind it.
 
     Create one with `from_estimator` or `from_predictions`. ``print(report)`` shows the first
@@ -638,7 +638,7 @@ def _find(
     The second and the third, a binary problem of the event or confidence, may be None.
     """
     n_classes, seed = problem.forecast.shape[1], random_state
-    part = part_of(problem, seed)
+    part = subsample(problem, seed)
     if problem.count is None:
         divided = part
         splits = check_folds(5, part.target, random_state=seed, cluster=part.cluster)
@@ -647,7 +647,7 @@ def _find(
         divided, folds = part.split(5, seed)
     run = {"confidence_level": confidence_level, "n_jobs": n_jobs}
     table = problem.forecast if features is None else features
-    with noted() as notes, threads_for(table, n_jobs):
+    with collected_warnings() as notes, threads_for(table, n_jobs):
         with stage("calibration errors", verbose, name):
             errors, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary_problem(problem), confidence_level)
@@ -782,7 +782,7 @@ _LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
 
 @completes_docstrings
-class ComparisonReport(Shown):
+class ComparisonReport(Rendered):
     r"""Comparison of several models: calibration, loss, and significance of differences.
 
     Create one with `from_estimators`, with `from_predictions`, or from existing reports.
@@ -1153,7 +1153,7 @@ class _Model:
     @classmethod
     def of(cls, problem, rule, seed, n_jobs):
         """The terms of a problem; those of recalibrated decisions only with a seed."""
-        with noted():  # the warnings are in the report of each model
+        with collected_warnings():  # the warnings are in the report of each model
             estimates, solved = estimate_errors(problem, "canonical", 0.95)
         brier, log = (estimate.terms for estimate in estimates)
         right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
