@@ -251,7 +251,7 @@ def calibration_curve_equality_test(
 
 
 def _order_of(problem):
-    """What orders two windows, also of the opposite event: size, spread of scores, Brier score."""
+    """Sort key of two windows, also of the opposite event: size, spread of scores, Brier score."""
     score, event = problem.forecast[:, 1], problem.target[:, 1]
     values = np.column_stack([score * (1 - score), (score - event) ** 2])
     means = np.average(values, 0, problem.weight)
@@ -465,7 +465,7 @@ class EqualScores:
         sums = cluster_sums(self.weight[:, None] * centred**2, self.cluster)
         return effective_size_of_sums(sums.sum(axis=0), np.sum(sums**2, axis=0))
 
-    def beyond(self, columns: np.ndarray) -> Self:
+    def with_columns(self, columns: np.ndarray) -> Self:
         """The same comparison, at equal values of further columns (n, m) too."""
         extended = copy(self)
         extended._append(columns)

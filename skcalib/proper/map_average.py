@@ -259,7 +259,7 @@ class AveragedProblem:
     def _terms_of_maps(self):
         terms = no_terms(len(self.weight))
         for share, model in self.average.weighted_models:
-            for rows, block in self.average.directions.of(model.groups):
+            for rows, block in self.average.directions.subset(model.groups):
                 p = model.proba[rows]
                 self._add_terms(terms, share, p, rows, self._optimism(model, p, rows, block))
         return terms
@@ -268,7 +268,7 @@ class AveragedProblem:
     def _terms_of_extension(self):
         extension: Any = self.extension
         base, terms = extension.base, no_terms(len(self.weight))
-        for rows, block in self.average.directions.of(base.groups):
+        for rows, block in self.average.directions.subset(base.groups):
             optimism = np.array(extension.optimism(self, rows))
             if base.groups:
                 optimism += self._optimism(base, extension.start[rows], rows, block)
@@ -942,7 +942,7 @@ class PartAverage(ModelAverage):
     @cached_property
     def directions(self) -> Directions:
         """The directions of the part, at all samples."""
-        return Directions(self.basis, self.forecast).of(self._names)
+        return Directions(self.basis, self.forecast).subset(self._names)
 
     @property
     def averaged(self) -> np.ndarray:
