@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
-from skcalib._util.files import words_of
+from skcalib._util.files import file_error_text
 from skcalib._util.progress import print_line
 from skcalib.cli.parser import make_parser
 
@@ -46,7 +46,7 @@ def _sentence(error, arguments):
     """The message of an error; of one with choices, with the command that makes each of them."""
     if isinstance(error, OSError) and error.strerror:  # str would have the number of the error
         what = "a file" if error.filename is None else error.filename
-        return f"{what} cannot be read or written: {words_of(error)}."
+        return f"{what} cannot be read or written: {file_error_text(error)}."
     if not hasattr(error, "choices"):
         return str(error)
     options = [

@@ -26,7 +26,7 @@ from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import shown
-from skcalib._util.packing import has_form, plain, refused, require
+from skcalib._util.packing import has_form, json_value, refused, require
 from skcalib._util.types import MatrixLike
 from skcalib._util.validation import look_up, take_rows
 from skcalib.data.clusters import outside_level
@@ -523,7 +523,7 @@ def _document(recalibrator):
     return {
         **{"skcalib": _VERSION, "map": type(recalibrator).__name__},
         "input": "labels" if several else first.input,
-        "classes": [plain(label, "An exported map") for label in classes],
+        "classes": [json_value(label, "An exported map") for label in classes],
         "steps": add[:last] or [{"op": "sum", "of": [0]}],
     }
 

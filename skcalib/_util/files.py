@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 STANDARD, STANDARD_INPUT = Path("-"), "standard-input.csv"
 
 
-def words_of(error):
+def file_error_text(error):
     """An error of a file in words, without the number of the system."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]

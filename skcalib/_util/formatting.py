@@ -145,7 +145,7 @@ def nonnegative(estimate, spread=None):
     return f"{said[0]} [{said[1]}, {said[2]}]"
 
 
-def says_nothing(estimate):
+def is_not_positive(estimate):
     """Whether a lower bound is not above zero."""
     return estimate.estimate < _NOTHING
 
@@ -177,7 +177,7 @@ def rates(*values, distinct=True, column=()):
     return [f"{100 * value:.{decimals}f} %" for value in values]
 
 
-def rate_interval(low, high, *beside):
+def rate_interval_text(low, high, *beside):
     """[low, high] of a rate, in percent, with the decimals of the rates `beside` it."""
     decimals = _rate_decimals(beside, False)
     return f"[{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
@@ -199,7 +199,7 @@ def pvalue(value):
     return f"p = {value:.3f}" if value >= 0.001 else "p < 0.001"
 
 
-def percent(level):
+def level_text(level):
     """A confidence level."""
     return f"{100 * level:g} %"
 

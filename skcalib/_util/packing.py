@@ -168,10 +168,10 @@ def has_form(value, form):
     return form is object or value is form or type(value) is form
 
 
-def plain(value, argument):
+def json_value(value, argument):
     """A label, a group or a name that JSON can hold; raises for others, before they are stored."""
     if isinstance(value, tuple):
-        return tuple(plain(part, argument) for part in value)
+        return tuple(json_value(part, argument) for part in value)
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":  # dates would be integers
         value = value.item()
     if value is None or isinstance(value, (str, bool, int)):

@@ -60,7 +60,7 @@ def without_rounding(array, low, high):
     return np.where(above, 1.0, np.maximum(array, 0.0))
 
 
-def check_features(values, *, name, n_samples=None):
+def check_finite_columns(values, *, name, n_samples=None):
     """Any finite real array (n,) or (n, d) -> (n, d), with as many rows as there are labels."""
     array = _check_float_array(values, name)
     if n_samples is not None and len(array) != n_samples:
@@ -89,7 +89,7 @@ def _check_float_array(values, name):
             input_name=name,
         )
     except (OverflowError, TypeError, ValueError) as error:
-        said = in_words(error)
+        said = error_sentence(error)
         if isinstance(error, TypeError) or isinstance(values, (str, bytes)):
             cells = np.asarray(values, dtype=object).ravel().tolist()
             cell = next((cell for cell in cells if not isinstance(cell, Real)), values)
@@ -263,7 +263,7 @@ def weighted_rows(sample_weight, n_samples):
     return np.flatnonzero(check_weight(sample_weight, n_samples) > 0)
 
 
-def mean_one(weight, count=None):
+def weights_of_mean_one(weight, count=None):
     """Weights divided by their mean: penalties and priors are then in units of samples.
 
     A row stands for ``count`` (n,) samples, by default for one.
@@ -491,7 +491,7 @@ def _refuse_other_containers(values, name):
 # --- Messages -------------------------------------------------------------------------------------
 
 
-def in_words(error):
+def error_sentence(error):
     """The message of another library as the end of a sentence: one line, one full stop."""
     line = re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", " ".join(str(error).split()))
     return line.rstrip(".") + "."

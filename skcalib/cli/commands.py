@@ -27,7 +27,7 @@ from skcalib._util.formatting import printable
 from skcalib._util.packing import is_packed
 from skcalib._util.progress import print_line, show_progress, stage
 from skcalib.cli.parser import ALPHA, LARGE, NOTION, PAGE, WINDOW, columns_of, print_note, reading
-from skcalib.data.class_columns import ColumnNames, in_words, is_same_label
+from skcalib.data.class_columns import ColumnNames, is_same_label, normalised_name
 from skcalib.io import files, read_predictions
 from skcalib.io.roles import ROUNDING, ChoiceError
 from skcalib.monitoring import CalibrationMonitor
@@ -398,7 +398,7 @@ def _read(path, monitor, options, columns):
                 argument: column
                 for choice in error.choices
                 for argument, column in choice.items()
-                if in_words(known.get(argument) or "") == in_words(column)
+                if normalised_name(known.get(argument) or "") == normalised_name(column)
             }
             if not same:
                 raise

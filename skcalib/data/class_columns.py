@@ -61,7 +61,7 @@ class ColumnNames:
         if before is not None and new is not None and not is_same_label(before, new):
             return "labels", before, new
         before, new = self.score, other.score
-        if before is None or new is None or in_words(before) == in_words(new):
+        if before is None or new is None or normalised_name(before) == normalised_name(new):
             return None
         names = np.asarray(classes).tolist()
         kinds = {read_name(name, names, default=len(names) - 1).kind for name in (before, new)}
@@ -111,7 +111,12 @@ def classes_of_columns(
         from_names = _classes_from_names(y, y_proba, n_columns) if labels is None else None
         known = labels if from_names is None else from_names
         classes = check_classes(y, n_columns, labels=known, pos_label=pos_label, name=name)
-        if n_columns == 1 and labels is None and pos_label is None and plain_event(classes) == 0:
+        if (
+            n_columns == 1
+            and labels is None
+            and pos_label is None
+            and conventional_event(classes) == 0
+        ):
             raise _unclear("has no name", classes, name, remedy)  # "YES" sorts before "no"
         if labels is None and n_columns > 1:
             check_order(y_proba, classes, name)
@@ -121,12 +126,12 @@ def classes_of_columns(
         if categories is None or labels is not None or pos_label is not None:
             return classes
         names = classes.tolist()
-        in_order = [category for category in categories if category in names]
-        if names != in_order and _are_default_names(y_proba):
+        ordered_names = [category for category in categories if category in names]
+        if names != ordered_names and _are_default_names(y_proba):
             warnings.warn(
-                f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
-                f"columns, so its columns are read as those of {listed(names)}, the sorted "
-                "classes, as in scikit-learn: pass labels= with the class of each column.",
+                f"y_true has the ordered categories {listed(ordered_names)}, but {name} has no "
+                f"names of columns, so its columns are read as those of {listed(names)}, the "
+                "sorted classes, as in scikit-learn: pass labels= with the class of each column.",
                 UserWarning,
                 stacklevel=outside_level(),
             )
@@ -178,7 +183,7 @@ def _classes_by_name(column, classes, name, *, by_argument, remedy):
         return classes[::-1] if reading.place == 0 else classes
     if 0 in reading.mentioned or (reading.kind == "ambiguous" and reading.mentioned):
         raise _unclear(f"is named {column!r}", classes, name, None)
-    if by_argument or (plain_event(classes) == 1 and reading.kind in ("generic", "unknown")):
+    if by_argument or (conventional_event(classes) == 1 and reading.kind in ("generic", "unknown")):
         return classes
     raise _unclear(f"is named {column!r}", classes, name, remedy)
 
@@ -372,7 +377,7 @@ def forms(label: Label) -> tuple[str, ...]:
     return (text,) if text.strip() else ()
 
 
-def plain_event(classes: Classes) -> int | None:
+def conventional_event(classes: Classes) -> int | None:
     """Place of the positive class of 0/1, -1/1, False/True, no/yes and so on; None of others.
 
     Letter case does not count: the positive class of "YES" and "no" is "YES", which sorts first.
@@ -407,14 +412,14 @@ def share_a_word(first: Label, second: Label) -> bool:
     )
 
 
-def in_words(name: Label) -> str:
+def normalised_name(name: Label) -> str:
     """A name as lower-case words: GroundTruth and ground-truth are ground_truth."""
     return "_".join(_words(str(name)))
 
 
 def is_same_label(first: Label, second: Label) -> bool:
     """Whether two names of labels are equal but for letter case, or mean labels of any outcome."""
-    first, second = in_words(first), in_words(second)
+    first, second = normalised_name(first), normalised_name(second)
     return first == second or {first, second} <= set(FORMAT_NAMES)
 
 
@@ -506,7 +511,7 @@ def match_names(names: Iterable[Label], classes: Classes) -> list[int | str] | N
     one.
     """
     stripped = [str(name).strip() for name in names]
-    for key in (str, str.casefold, in_words):
+    for key in (str, str.casefold, normalised_name):
         spelled = [{key(form) for form in forms(label)} for label in classes]
         times = Counter(chain(*spelled))
         places = {

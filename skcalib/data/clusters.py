@@ -22,7 +22,7 @@ _FEW_CLUSTERS = 10  # below which there is a warning
 
 
 def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
-    """One label of a cluster per sample -> codes (n,), integers from 0, as `in_order`."""
+    """One label of a cluster per sample -> codes (n,), as `numbers_by_appearance`."""
     values = np.asarray(to_numpy(groups, name="groups"))
     if values.shape != (n_samples,):
         raise ValueError(
@@ -36,7 +36,7 @@ def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
             "cluster. Give samples that belong to no cluster a label of their own."
         )
     if values.dtype.kind != "O":
-        return in_order(values)
+        return numbers_by_appearance(values)
     try:
         numbers: dict[Any, int] = {}
         return np.array([numbers.setdefault(name, len(numbers)) for name in values.tolist()])
@@ -51,7 +51,7 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
 
     Raises for a single cluster, and warns of few, at the line that called the library.
     """
-    codes = in_order(codes)
+    codes = numbers_by_appearance(codes)
     n_clusters = int(codes.max(initial=-1)) + 1
     if n_clusters == len(codes):
         return None
@@ -70,7 +70,7 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
     return codes
 
 
-def in_order(values: np.ndarray) -> np.ndarray:
+def numbers_by_appearance(values: np.ndarray) -> np.ndarray:
     """Numbers (n,) of equal values, from 0 in the order of their first appearance.
 
     Draws, folds and sums then do not depend on the names of the clusters.
@@ -79,7 +79,7 @@ def in_order(values: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[inverse.ravel()]
 
 
-def one_of_each(cluster: np.ndarray) -> np.ndarray:
+def sample_of_each_cluster(cluster: np.ndarray) -> np.ndarray:
     """Rows of one sample of each cluster, drawn with a fixed seed, in order."""
     order = np.random.RandomState(0).permutation(len(cluster))
     return np.sort(order[np.unique(cluster[order], return_index=True)[1]])

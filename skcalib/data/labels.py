@@ -17,7 +17,7 @@ from skcalib._util.messages import is_missing, shown
 from skcalib._util.validation import (
     PROBABILITY_ROUNDING,
     ROW_SUM_TOLERANCE,
-    in_words,
+    error_sentence,
     refuse_sparse,
     to_numpy,
     without_rounding,
@@ -176,7 +176,7 @@ def _as_array(y_true, name):
                 return objects
     except ValueError as error:
         raise ValueError(
-            f"{name} must hold one label per sample, shape (n,): {in_words(error)}"
+            f"{name} must hold one label per sample, shape (n,): {error_sentence(error)}"
         ) from error
     return y
 
@@ -402,7 +402,7 @@ def one_hot(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return target
 
 
-def class_columns(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def column_of_labels(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
     try:
         return LabelTable.of(y).columns(classes)

@@ -25,7 +25,7 @@ from skcalib._util.arithmetic import reach_of, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import (
     check_column,
-    check_features,
+    check_finite_columns,
     check_indices,
     check_proba,
     check_simplex,
@@ -35,7 +35,12 @@ from skcalib._util.validation import (
     weighted_rows,
 )
 from skcalib.data.class_columns import check_order, classes_of_columns, is_numbering
-from skcalib.data.clusters import check_groups, design_effect, in_order, number_clusters
+from skcalib.data.clusters import (
+    check_groups,
+    design_effect,
+    number_clusters,
+    numbers_by_appearance,
+)
 from skcalib.data.labels import (
     LabelTable,
     check_class_order,
@@ -43,7 +48,7 @@ from skcalib.data.labels import (
     check_label_list,
     check_soft_labels,
     check_y,
-    class_columns,
+    column_of_labels,
     has_columns,
     labels_or_shares,
     listed,
@@ -128,7 +133,7 @@ class Problem:
                 labels_or_target=_not_and_event(event)[rows],
                 classes=np.arange(2),
                 indicator=False,
-                cluster=None if known.cluster is None else in_order(known.cluster),
+                cluster=None if known.cluster is None else numbers_by_appearance(known.cluster),
             )
 
     @property
@@ -381,7 +386,7 @@ def check_problem(
         problem = _soft_problem(y_true, y_proba, sample_weight, columns)
     else:
         y = check_y(y_true)
-        raw = check_features(y_proba, name=name, n_samples=len(y))
+        raw = check_finite_columns(y_proba, name=name, n_samples=len(y))
         categories = ordered_categories(y_true)
         classes = classes_of_columns(y, y_proba, raw.shape[1], categories=categories, **columns)
         forecast = check_simplex(raw, name, copy=copy)
@@ -403,7 +408,9 @@ def problem_of(
     groups: ArrayLike | None = None,
 ) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
-    weight, forecast, column = drop_zero_weights(sample_weight, forecast, class_columns(y, classes))
+    weight, forecast, column = drop_zero_weights(
+        sample_weight, forecast, column_of_labels(y, classes)
+    )
     problem = Problem(forecast, column, weight, classes)
     return _with_clusters(problem, groups, sample_weight, y)
 
@@ -433,7 +440,7 @@ def _soft_problem(y_true, y_proba, sample_weight, columns):
     """`Problem` of label distributions or annotator counts (n, K)."""
     target, votes = check_soft_labels(y_true)
     name = columns["name"]
-    raw = check_features(y_proba, name=name, n_samples=len(target))
+    raw = check_finite_columns(y_proba, name=name, n_samples=len(target))
     if max(raw.shape[1], 2) != target.shape[1]:
         raise ValueError(
             f"y_true has {target.shape[1]} columns and {name} has {raw.shape[1]}: soft labels and "
@@ -532,7 +539,7 @@ def check_label_probabilities(
         parts = [np.asarray(to_numpy(part, name=name)) for part in y_proba]
         if all(part.ndim == 2 and part.shape == (len(parts[0]), 2) for part in parts):
             columns = np.column_stack([part[:, 1] for part in parts])
-    raw = check_features(columns, name=name)
+    raw = check_finite_columns(columns, name=name)
     if raw.shape[1] != len(classes):
         raise ValueError(
             f"There are {len(classes)} labels but {name} has {raw.shape[1]} columns: pass a "
@@ -632,7 +639,7 @@ class Samples:
             raise ValueError(f"{name} is missing: pass labels and forecasts, or a ForecastSketch.")
         check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
         y = check_y(y_true)
-        raw = check_features(y_proba, name=name, n_samples=len(y))
+        raw = check_finite_columns(y_proba, name=name, n_samples=len(y))
         try:
             table = LabelTable.of(y)
         except TypeError:

@@ -484,7 +484,7 @@ def event_text(event):
     return printable(name).replace("$", r"\$")  # not a formula
 
 
-def keep(display, axes, artists):
+def set_artists(display, axes, artists):
     """Set the attributes of the kinds of artists, of axes and figure; returns the display."""
     for part, drawn in {**artists, "ax": axes}.items():
         setattr(display, f"{part}_", drawn[0] if len(drawn) == 1 else drawn or None)
@@ -550,7 +550,12 @@ def draw_curve(ax, x, y, look, style):
 
 def draw_band(ax, x, low, high, style, text=None, *, bars=False):
     """The area between two curves, or bars at x, with a `text` that is once in the legend."""
-    style = {"linewidth": 5 if bars else 0, "zorder": 2, "label": once(ax, text), **style}
+    style = {
+        "linewidth": 5 if bars else 0,
+        "zorder": 2,
+        "label": new_legend_text(ax, text),
+        **style,
+    }
     return (ax.vlines if bars else ax.fill_between)(x, low, high, **style)
 
 
@@ -712,7 +717,7 @@ def draw_legends(axes, *, below=False, **style):
         place_legend(ax, panel_pairs, **(_BELOW_AXES if below else {}), **style)
 
 
-def once(ax, text):
+def new_legend_text(ax, text):
     """The text of a legend entry, or None if the axes have it."""
     return None if text in ax.get_legend_handles_labels()[1] else text
 

@@ -147,7 +147,7 @@ class DecisionDisplay(base.Display):
             self._set_heights(panel, curves, top)
         if legend:
             base.draw_legends(axes)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
     def _labels(self, curves, name):
         """Text of each curve in the legend."""
@@ -373,7 +373,7 @@ class MurphyDisplay(DecisionDisplay):
                 "color": line.get_color(),
                 "linestyle": "--",
                 "linewidth": 1.0,
-                "label": base.once(ax, "After recalibration"),
+                "label": base.new_legend_text(ax, "After recalibration"),
                 "zorder": 3,
             }
             artists["remaining"] += ax.plot(curve.threshold, curve.remaining, **style)

@@ -716,7 +716,7 @@ class EstimationDisplay(base.Display):
                 level = f"{self.confidence_level * 100:g} % of the subsamples"
                 entries.append((Patch(color=base.GREY, alpha=0.25, linewidth=0), level))
             base.place_legend(panel, entries)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ class GroupCalibrationDisplay(base.Display):
             _label(panel, event, groups, len(panels[event]), both=both)
         if legend:
             base.draw_legends(axes, below=True)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
 
 def strongest(groups: Sequence[GroupCalibration], limit: int) -> list[GroupCalibration]:
@@ -735,7 +735,7 @@ class GroupingDisplay(base.DiagonalDisplay):
             figure, rows = axes[0].figure, axes[0].get_subplotspec().get_gridspec().nrows
             room = rows * (0.5 + 0.16 * n_lines) + (1.3 if legend else 0)
             figure.set_figheight(figure.get_figheight() + room)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
     def _draw_curves(self, ax, diagram, artists, *, style, scatter_style, interval_style, n_rules):
         """The curve of the level sets; regions by side and size, of which some are numbered."""
@@ -749,7 +749,9 @@ class GroupingDisplay(base.DiagonalDisplay):
         many = len(diagram.regions) > _MANY
         colors = [COLORS[side] for side in diagram.side]
         # Coloured points lie on top; the artists keep the order of the regions.
-        faint = [color + "55" if many and color == COLORS[HELD] else color for color in colors]
+        faint = [
+            color + "55" if many and color == COLORS[NOT_SIGNIFICANT] else color for color in colors
+        ]
         interval_style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **interval_style}
         if "colors" not in interval_style:
             interval_style.setdefault("color", faint)
@@ -772,7 +774,7 @@ class GroupingDisplay(base.DiagonalDisplay):
                 for side, shape in shapes.items()
             }
             scatter.set_paths([paths[side] for side in diagram.side])
-        for number, index in enumerate(most_told(diagram, n_rules), start=1):
+        for number, index in enumerate(regions_with_rules(diagram, n_rules), start=1):
             above = diagram.side[index] == ABOVE
             at = places[index], diagram.high[index] if above else diagram.low[index]
             look = {

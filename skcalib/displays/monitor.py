@@ -234,7 +234,7 @@ class MonitorDisplay:
             base.common_legend(axes, entries)
         elif legend:
             base.draw_legends(axes)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
 
 # --- Drawing --------------------------------------------------------------------------------------

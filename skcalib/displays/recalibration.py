@@ -400,7 +400,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
         )
         if legend:
             base.draw_legends(axes, markerscale=2.5)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
     def _draw_curves(self, ax, maps, artists, *, name, style):
         """Lines of the maps of one class; those of one name, as of folds, share a colour."""

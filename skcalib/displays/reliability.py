@@ -544,7 +544,7 @@ class ReliabilityDisplay(base.DiagonalDisplay):
         )
         if legend:
             base.draw_legends(axes)
-        return base.keep(self, axes, artists)
+        return base.set_artists(self, axes, artists)
 
     def _draw_curves(self, ax, curves, artists, *, name, style, band_style):
         """Curves and bands; the folds of a cross-validation share a colour and a legend entry."""

@@ -18,7 +18,7 @@ from skcalib._util.formatting import Record, record_text
 from skcalib._util.messages import number_of
 from skcalib._util.parallel import draw_batches, draw_each
 from skcalib._util.validation import weighted_rows
-from skcalib.data.clusters import in_order, independent_size, student_level
+from skcalib.data.clusters import independent_size, numbers_by_appearance, student_level
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Multilabel, Notion
 from skcalib.data.problem import Problem, check_problem, only_problem
@@ -333,7 +333,9 @@ class _Parts:
 
     def value_of_rest(self, rows):
         """The metric of the rows that are left."""
-        cluster = None if self.problem.cluster is None else in_order(self._cluster[rows])
+        cluster = (
+            None if self.problem.cluster is None else numbers_by_appearance(self._cluster[rows])
+        )
         return self.value(rows, cluster=cluster)
 
     def value_of_units(self, units):

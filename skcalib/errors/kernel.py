@@ -34,9 +34,9 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import one_thread
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RowIndex
-from skcalib._util.validation import check_proba, look_up, mean_one
+from skcalib._util.validation import check_proba, look_up, weights_of_mean_one
 from skcalib.data.clusters import cluster_sums
-from skcalib.data.labels import check_y, class_columns, draw_codes, one_hot_rows
+from skcalib.data.labels import check_y, column_of_labels, draw_codes, one_hot_rows
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem, over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
@@ -320,7 +320,7 @@ def kernel_terms(problem: Problem, kernel: Kernel, notion: Notion) -> list[Any]:
             weight if problem.cluster is None else cluster_sums(weight, problem.cluster)
         )
 
-    terms, weight = [], mean_one(problem.weight)
+    terms, weight = [], weights_of_mean_one(problem.weight)
     for columns, outcome in notion.problems(problem.forecast, problem.target):
         known = ~np.isnan(outcome[:, 0])
         kernels = kernel.for_data(columns[known]).terms(columns.shape[1])
@@ -363,7 +363,7 @@ class ResidualKernel:
         cls, problem: Problem, kernel: Kernel, notion: Notion, n_jobs: int | None = None
     ) -> Self:
         """Arguments of a public function, validated -> the function h."""
-        weight = mean_one(problem.weight)
+        weight = weights_of_mean_one(problem.weight)
         terms = kernel_terms(problem, kernel, notion)
         parts = residual_parts(problem.forecast, problem.known_target, weight, notion, terms)
         return cls(parts, weight, len(terms), n_jobs)
@@ -622,7 +622,7 @@ class Embedding:
         component: np.ndarray | None = None,
     ) -> None:
         self.forecast, self.target = one_problem(problem, notion)
-        self.weight = mean_one(problem.weight)
+        self.weight = weights_of_mean_one(problem.weight)
         self.points, self.component = points, component
         n_columns = self.forecast.shape[1]
         self.terms = [
@@ -705,7 +705,7 @@ def check_components(
         return None
     if not isinstance(notion.for_columns(len(problem.classes)), Canonical):
         raise ValueError("location_labels name classes, and need notion='canonical'.")
-    component = class_columns(check_y(location_labels, name="location_labels"), problem.classes)
+    component = column_of_labels(check_y(location_labels, name="location_labels"), problem.classes)
     if len(component) != len(points):
         raise ValueError(
             f"There are {len(points)} locations, but {len(component)} location_labels."
@@ -758,7 +758,7 @@ def drawn_kernel_pvalue(
     """P-value of a kernel calibration error, by `drawn_pvalue`."""
     if problem.cluster is not None and statistic == "auto":
         problem = problem.samples(MANY, 0)
-    drawn, weight = _Drawn(problem, notion, rng), mean_one(problem.weight)
+    drawn, weight = _Drawn(problem, notion, rng), weights_of_mean_one(problem.weight)
     terms = kernel_terms(problem, kernel, notion)
     usual = residual_parts(problem.forecast, drawn.usual, weight, notion, terms)
     block = _blocks(len(weight), statistic, block_size)

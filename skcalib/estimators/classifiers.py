@@ -41,7 +41,7 @@ from skcalib._util.validation import (
     check_indices,
     check_proba,
     check_weight,
-    in_words,
+    error_sentence,
     take_rows,
     weighted_rows,
 )
@@ -595,7 +595,7 @@ def clone_estimator(estimator: Any) -> Any:
     except RuntimeError as error:
         kind = type(estimator).__name__
         raise ValueError(
-            f"{kind} cannot be cloned, and folds need clones: {in_words(error)} Leave the "
+            f"{kind} cannot be cloned, and folds need clones: {error_sentence(error)} Leave the "
             "parameter out of the constructor and pass it to fit, which hands it on "
             "(cat_features=... for CatBoostClassifier), or fit the model on other data and wrap it "
             "in sklearn.frozen.FrozenEstimator."

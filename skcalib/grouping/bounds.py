@@ -17,7 +17,7 @@ tests whether there is a grouping loss.
 
 The risk bound: `fit_risk` evaluates any model of the score and the features with the weight that is
 best on the other folds. `ScoreCurve` is the curve of the score that it is compared with. What a
-function of the score explains is no grouping loss: `beside_score` removes it.
+function of the score explains is no grouping loss: `residual_on_score` removes it.
 
 doc/design.rst and :ref:`grouping_loss` have the derivations.
 """
@@ -37,7 +37,7 @@ from sklearn.base import clone, is_classifier
 
 from skcalib._util.formatting import Record
 from skcalib._util.parallel import out_of_fold, run_each, threads_for
-from skcalib._util.validation import mean_one, take_rows
+from skcalib._util.validation import take_rows, weights_of_mean_one
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import is_one_hot
 from skcalib.grouping.equal_scores import functions_of_position, intervals_for
@@ -747,7 +747,8 @@ def risk_terms(
     `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
     a classifier of the label. What a function of the score explains is removed from the steps.
     """
-    target, weight = problem.target, mean_one(problem.weight)  # penalties depend on their scale
+    # Penalties depend on the scale of the weights.
+    target, weight = problem.target, weights_of_mean_one(problem.weight)
     if model is None:
         start = log_forecast(curve, detection_limit(curve))
         finish = partial(_steps_of_fold, start, problem.forecast, curve, weight)
@@ -760,7 +761,7 @@ def risk_terms(
         paths = [out_of_fold(predict, folds, len(curve))[0][None]]
 
     def losses(step, rows):
-        return score.loss(target[rows], moved_curve(curve[rows], step))
+        return score.loss(target[rows], curve_after_step(curve[rows], step))
 
     mixing = Mixing(losses, paths, weight, problem.cluster)
     differences, slope, scale = np.zeros((3, len(curve)))
@@ -779,8 +780,8 @@ def _saved(before, after):
     return np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
 
 
-def moved_curve(curve: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Steps from the curve that stay in the simplex; no probability falls to less than a twentieth.
+def curve_after_step(curve: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """The curve after a step, in the simplex; no probability falls below a twentieth of its value.
 
     Else the log loss of a single label could be infinite, and one sample near the border would hold
     back the weight of all.
@@ -797,8 +798,8 @@ def _steps_of_fold(start, forecast, curve, weight, predict, train, test):
     """Steps of the probabilities for the corrections of their logarithms."""
     rows = rows_of_regression(train, test)
     steps = softmax(start[rows] + predict(rows), axis=2) - softmax(start[rows], axis=1)
-    beside = beside_score(np.hstack(steps), forecast[rows], curve[rows], weight[rows])
-    return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
+    residuals = residual_on_score(np.hstack(steps), forecast[rows], curve[rows], weight[rows])
+    return np.stack(np.split(residuals[: len(test)], len(steps), axis=1))
 
 
 def _model_steps(model, features, forecast, target, curve, weight, train, test):
@@ -806,7 +807,7 @@ def _model_steps(model, features, forecast, target, curve, weight, train, test):
     rows = rows_of_regression(train, test)
     with threads_for(features):
         steps = model_step(model, features, target, curve, weight, train, rows)
-        return beside_score(steps, forecast[rows], curve[rows], weight[rows])[: len(test)]
+        return residual_on_score(steps, forecast[rows], curve[rows], weight[rows])[: len(test)]
 
 
 def model_step(
@@ -912,7 +913,7 @@ def rows_of_regression(train: np.ndarray, test: np.ndarray) -> np.ndarray:
     return np.append(test, train[np.linspace(0, len(train) - 1, n_further).astype(int)])
 
 
-def beside_score(
+def residual_on_score(
     values: np.ndarray, forecast: np.ndarray, curve: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
     r"""Values (n, m) minus their regression on functions of the forecasts (n, K).
@@ -934,13 +935,13 @@ def beside_score(
     )
     size = np.abs(np.diag(triangle))
     basis = basis[:, size > 1e-8 * size.max()]
-    beside = values - (basis @ (basis.T @ (root * values))) / root
-    size, least = np.linalg.norm(root * beside, axis=0), np.linalg.norm(root * values, axis=0)
-    return np.where(size > _ROUNDING * least, beside, 0.0)
+    residuals = values - (basis @ (basis.T @ (root * values))) / root
+    size, least = np.linalg.norm(root * residuals, axis=0), np.linalg.norm(root * values, axis=0)
+    return np.where(size > _ROUNDING * least, residuals, 0.0)
 
 
 def functions_of_score(forecast: np.ndarray, curve: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Functions (n, m) of the forecasts on which `beside_score` regresses."""
+    """Functions (n, m) of the forecasts on which `residual_on_score` regresses."""
     n_samples, n_classes = forecast.shape
     n_used = int(np.clip(n_samples // _SAMPLES, 1, min(n_classes - 1, MOST_COMPONENTS)))
     parts = [functions_of_position(order_of(forecast), weight, intervals_for(n_samples))[0]]

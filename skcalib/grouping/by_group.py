@@ -18,7 +18,13 @@ from scipy.stats import t as student
 from skcalib._util.formatting import Record, printable
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, GroupsLike, Label
-from skcalib._util.validation import check_indices, mean_one, take_rows, to_numpy, weighted_rows
+from skcalib._util.validation import (
+    check_indices,
+    take_rows,
+    to_numpy,
+    weighted_rows,
+    weights_of_mean_one,
+)
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.features import (
     Column,
@@ -420,7 +426,7 @@ def _pvalue(part):
     """p-value of the sum of residuals, for labels drawn from the predictions."""
     proba = np.clip(part.forecast[:, 1], _CERTAIN, 1 - _CERTAIN)
     count = np.ones(len(proba)) if part.count is None else part.count
-    weight = mean_one(part.weight, count)
+    weight = weights_of_mean_one(part.weight, count)
     square = part.squares * (weight.sum() / part.weight.sum()) ** 2
     residual, coefficients = part.target[:, 1] - proba, weight / count
     variance = square @ (proba * (1 - proba))

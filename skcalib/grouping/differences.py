@@ -676,10 +676,10 @@ def _pairs(equal, candidates, rng):
                 continue
             tilted = parts * (half.position - 0.5)[:, None]
             if pair.cut is not None:  # the curve may jump where the range of scores ends
-                half = half.beyond(np.column_stack([parts[:, 1], tilted[:, 1]]))
+                half = half.with_columns(np.column_stack([parts[:, 1], tilted[:, 1]]))
             alone = parts if pair.cut is not None else np.hstack([parts, tilted])
             statistics = compare(half, here)
-            joint = compare(half.beyond(alone), here, least_share=1e-3)
+            joint = compare(half.with_columns(alone), here, least_share=1e-3)
             statistics = replace(statistics, pvalue=np.maximum(statistics.pvalue, joint.pvalue))
             if not np.isnan(statistics.pvalue[0]):
                 tested.append(_tested(pair, member, rows, half, statistics))
@@ -717,12 +717,12 @@ def distinct(differing: list[Tested], candidates: Candidates, level: float) -> l
         if any(_repeats(tested, earlier, candidates.feature) for earlier in named):
             continue
         if named:
-            beyond = tested.equal.beyond(_known(named, candidates)[tested.rows])
-            statistics = compare(beyond, tested.inside[:, None], least_share=1e-3)
+            extended = tested.equal.with_columns(_known(named, candidates)[tested.rows])
+            statistics = compare(extended, tested.inside[:, None], least_share=1e-3)
             # Also with nothing to compare, where the p-value is nan.
             if not max(statistics.pvalue[0], tested.pvalue) <= level:
                 continue
-            left = _tested(tested.source, tested.member, tested.rows, beyond, statistics)
+            left = _tested(tested.source, tested.member, tested.rows, extended, statistics)
             if not left.harm >= _LEAST_PART * tested.harm:
                 continue
         named.append(tested)

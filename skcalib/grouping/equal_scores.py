@@ -27,7 +27,7 @@ from skcalib._util.arithmetic import merge_ties
 from skcalib._util.formatting import pvalue_text
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib._util.validation import check_count, check_indices, mean_one
+from skcalib._util.validation import check_count, check_indices, weights_of_mean_one
 from skcalib.data.clusters import (
     cluster_sums,
     design_effect,
@@ -251,7 +251,7 @@ def calibration_curve_equality_test(
 
 
 def _order_of(problem):
-    """What orders two windows, also of the opposite event: size, spread of scores, Brier score."""
+    """Sort key of two windows, also of the opposite event: size, spread of scores, Brier score."""
     score, event = problem.forecast[:, 1], problem.target[:, 1]
     values = np.column_stack([score * (1 - score), (score - event) ** 2])
     means = np.average(values, 0, problem.weight)
@@ -398,7 +398,7 @@ class EqualScores:
     ) -> None:
         self.score, self.hit, self.cluster = score, hit, cluster
         forecast, target = (np.column_stack([1 - column, column]) for column in (score, hit))
-        self.weight = mean_one(weight, count)
+        self.weight = weights_of_mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
         fit_square = square
         if square is None:
@@ -465,7 +465,7 @@ class EqualScores:
         sums = cluster_sums(self.weight[:, None] * centred**2, self.cluster)
         return effective_size_of_sums(sums.sum(axis=0), np.sum(sums**2, axis=0))
 
-    def beyond(self, columns: np.ndarray) -> Self:
+    def with_columns(self, columns: np.ndarray) -> Self:
         """The same comparison, at equal values of further columns (n, m) too."""
         extended = copy(self)
         extended._append(columns)

@@ -33,7 +33,7 @@ from skcalib._util.types import (
     Strategy,
 )
 from skcalib._util.validation import check_count, check_indices, take_rows, weighted_features
-from skcalib.data.clusters import in_order
+from skcalib.data.clusters import numbers_by_appearance
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
@@ -388,7 +388,7 @@ class GroupingLossEstimator(ClassifierInspector):
                     known = np.flatnonzero(~np.isnan(target[:, 0]))
                     arrays = {name: take_rows(array, known) for name, array in arrays.items()}
                 if arrays["cluster"] is not None:
-                    arrays["cluster"] = in_order(arrays["cluster"])
+                    arrays["cluster"] = numbers_by_appearance(arrays["cluster"])
                 if events is None:
                     events = [f"column {column}" for column in range(forecast.shape[1])]
                 known_regions = arrays.pop("regions")

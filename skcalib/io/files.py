@@ -29,7 +29,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skcalib._util.files import words_of
+from skcalib._util.files import file_error_text
 from skcalib._util.formatting import Record
 from skcalib._util.messages import shown
 from skcalib._util.packing import RefusedMemberError, read_member
@@ -373,7 +373,7 @@ def _read_arrays(path):
     except MemoryError as error:
         raise ValueError(f"{path.name} does not fit into memory: {error}") from error
     except Exception as error:  # of many types: damaged bytes reach zipfile, zlib and numpy
-        said = words_of(error)
+        said = file_error_text(error)
         raise ValueError(f"{path.name} is not a readable .npz archive: {said}.") from error
     chosen = []
     for names in (LABEL_NAMES, ("y_proba", "predictions")):
@@ -424,7 +424,7 @@ def _with_event(name, predictions, event):
 # --- Tables ---------------------------------------------------------------------------------------
 
 
-def _predictions(table: Table, event: str | None, features: Any = None) -> Predictions:
+def _predictions(table: RowTable, event: str | None, features: Any = None) -> Predictions:
     """The rows that a table holds, and the classes of its columns.
 
     A single column is that of the last class, which is the event if one is given. For several
@@ -433,7 +433,7 @@ def _predictions(table: Table, event: str | None, features: Any = None) -> Predi
     name, label_column = table.name, table.header[table.label]
     names, proba = table.probabilities()
     texts, codes = table.labels()
-    observed, place_of_text = roles.classes_of(name, label_column, texts)
+    observed, place_of_text = roles.coded_classes(name, label_column, texts)
     classes = observed.tolist()
     roles.refuse_probabilities(name, [table.header[k] for k in table.features], names, classes)
     of_column, is_assumed = None, False
@@ -543,7 +543,7 @@ _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 COMPRESSED = tuple(_OPENERS)
 
 
-class Table:
+class RowTable:
     """Labels, probabilities and features of the file `name`.
 
     ``roles`` are those of the columns, and ``text`` the places of all columns that are kept as
@@ -722,9 +722,9 @@ def read_blocks(
     sep: str = ",",
     decimal: str = ".",
     **roles: Any,
-) -> Iterator[Table]:
-    """Yield the `Table` of files after each block; `roles` are the arguments of `find_roles`."""
-    table: Table | None = None
+) -> Iterator[RowTable]:
+    """Yield the `RowTable` of files after each block; `roles` are the arguments of `find_roles`."""
+    table: RowTable | None = None
     numbers = _numbers_of_text(decimal)
     for path in paths:
         is_text = path.suffix.lower() != ".parquet"
@@ -737,7 +737,7 @@ def read_blocks(
                 check_names(path.name, header, sample, numbers)
             text = [k for k, cells in enumerate(sample) if isinstance(cells, list)]
             column_roles = find_roles(path.name, header, sample, numbers, **roles)
-            table = Table(
+            table = RowTable(
                 path,
                 header,
                 column_roles,
@@ -769,7 +769,9 @@ def _opened(path):
             "this encoding."
         ) from None
     except (csv.Error, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        raise ValueError(f"{path.name} is not a readable text table: {words_of(error)}.") from error
+        raise ValueError(
+            f"{path.name} is not a readable text table: {file_error_text(error)}."
+        ) from error
 
 
 def _numbers_of_text(decimal):
@@ -851,7 +853,7 @@ def _parquet_errors(path):
             ", or save the table as .csv."
         ) from None
     except Exception as error:  # of many types
-        said = words_of(error)
+        said = file_error_text(error)
         raise ValueError(f"{path.name} is not a readable parquet file: {said}.") from error
 
 

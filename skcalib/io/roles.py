@@ -20,10 +20,10 @@ from skcalib._util.validation import is_outside
 from skcalib.data.class_columns import (
     FORMAT_NAMES,
     LABEL_NAMES,
+    conventional_event,
     forms,
-    in_words,
     match_names,
-    plain_event,
+    normalised_name,
     read_name,
     share_a_word,
     states_forecast,
@@ -162,7 +162,7 @@ class _Column:
         reading = read_name(self.name, classes)
         return reading.kind in ("class", "generic") or bool(reading.mentioned)
 
-    def why_unused(self):
+    def reason_unused(self):
         """The reason why a column is no feature; empty if it may be one."""
         if not self.texts:
             return "empty"
@@ -255,7 +255,7 @@ def find_roles(
     derived, unused = [], []
     for column in free:
         if column.place not in proba:
-            why = column.why_unused() if features is None else "no feature"
+            why = column.reason_unused() if features is None else "no feature"
             if why:
                 unused.append(f"{column.name} ({why})")
             else:
@@ -274,7 +274,7 @@ def find_roles(
 
 def _find_label(name, columns, taken, event):
     """The column of labels, by its name; columns at the places `taken` have another role."""
-    certain = [column for column in columns if in_words(column.name) in LABEL_NAMES]
+    certain = [column for column in columns if normalised_name(column.name) in LABEL_NAMES]
     named = certain
     if not named:
         outcomes = [c for c in columns if states_outcome(c.name) and not c.names_forecast]
@@ -373,14 +373,16 @@ def _refuse_confidence(name, label, columns):
     if len(shares) != 1 or len(label.texts) < 2 or not shares[0].is_share:
         return
     (share,) = shares
-    is_named = not _CONFIDENCE.isdisjoint(in_words(share.name).split("_"))
+    is_named = not _CONFIDENCE.isdisjoint(normalised_name(share.name).split("_"))
     predictions = [
         column
         for column in columns
         if column.texts <= label.texts and states_forecast(column.name) and column.n_values > 1
     ]
     lowest = 1 / label.n_values
-    if not _RIGHT.isdisjoint(in_words(label.name).split("_")) or not (is_named or predictions):
+    if not _RIGHT.isdisjoint(normalised_name(label.name).split("_")) or not (
+        is_named or predictions
+    ):
         return
     if share.n_rows < _FEW_ROWS or share.values.min() < lowest - ROUNDING:
         return
@@ -444,7 +446,7 @@ def stands_for_missing(text: str) -> bool:
     return text in _MISSING or _MISSING_NUMBER.fullmatch(text) is not None
 
 
-def _why_no_class(labels, among=()):
+def _class_objection(labels, among=()):
     """What is wrong with some labels that look like no class, or like another one; or "".
 
     Such a number is a class beside its neighbour, as 9 after 8, among the labels of a file.
@@ -464,7 +466,7 @@ def _why_no_class(labels, among=()):
     return ""
 
 
-def classes_of(name: str, column: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def coded_classes(name: str, column: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Sorted classes, as text or as whole numbers if all are, and the place of each text."""
     whole = [_whole_number(label) for label in texts]
     if None not in whole:
@@ -472,7 +474,9 @@ def classes_of(name: str, column: str, texts: Sequence[str]) -> tuple[np.ndarray
     others = [label for label, number in zip(texts, whole, strict=True) if number is None]
     wrong = [label for label in sorted(others) if not re.fullmatch(r"-?\d+(\.0+)?", label)]
     if wrong and all(map(_is_number, texts)):
-        why = _why_no_class(wrong[:1]) or "labels of classes are expected, words or whole numbers"
+        why = (
+            _class_objection(wrong[:1]) or "labels of classes are expected, words or whole numbers"
+        )
         raise ValueError(
             f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: {why}."
         )
@@ -515,7 +519,9 @@ def find_event(name: str, event: str, classes: Sequence[Label]) -> int:
         places = [k for k, c in enumerate(classes) if wanted & {key(form) for form in forms(c)}]
         if len(places) == 1:
             return places[0]
-    raise ValueError(f"--event {event} is not a class of {name}: its classes are {_and(classes)}.")
+    raise ValueError(
+        f"--event {event} is not a class of {name}: its classes are {_joined(classes)}."
+    )
 
 
 def refuse_probabilities(
@@ -543,17 +549,17 @@ def both_classes(
     """The two classes of a single column, the last a plain event; the rows may contain only one."""
     if len(observed) > 2:
         why = f": one column for each class is expected, such as 'p_{observed[0]}'"
-        if wrong := _why_no_class(observed):
+        if wrong := _class_objection(observed):
             why = f", and {wrong}"
         raise ValueError(
-            f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
+            f"{name} has {len(observed)} labels ({_joined(observed)}), but one column of "
             f"probabilities, {column!r}{why}."
         )
     if len(observed) == 2:
         same = len({str(label).casefold() for label in observed}) == 1
         if same and event is None and read_name(column, observed).kind != "class":
-            raise ValueError(f"{name} has labels of which {_why_no_class(observed)}.")
-        return observed[::-1] if plain_event(observed) == 0 else observed
+            raise ValueError(f"{name} has labels of which {_class_objection(observed)}.")
+        return observed[::-1] if conventional_event(observed) == 0 else observed
     (only,) = observed
     for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
         if only in pair:
@@ -591,16 +597,16 @@ def class_of_single(
         )
     if wanted is not None:
         return wanted, False
-    if plain_event(classes) is not None:
+    if conventional_event(classes) is not None:
         if reading.kind == "generic" or share_a_word(column, label_column):  # churned, p_churn
             return 1, False
-        is_right = not _RIGHT.isdisjoint(in_words(label_column).split("_"))
-        if is_requested or is_right or in_words(label_column) in FORMAT_NAMES:
+        is_right = not _RIGHT.isdisjoint(normalised_name(label_column).split("_"))
+        if is_requested or is_right or normalised_name(label_column) in FORMAT_NAMES:
             return 1, True
     states = "does not name its class" if reading.kind == "generic" else "names no class"
     raise ChoiceError(
-        f"{start} {states} (classes of {label_column!r}: {_and(classes)}): {rename}, or choose its "
-        "class",
+        f"{start} {states} (classes of {label_column!r}: {_joined(classes)}): {rename}, or choose "
+        "its class",
         [{"event": str(first)}, {"event": str(second)}],
     )
 
@@ -617,9 +623,9 @@ def classes_of_several(
     if outside or abs(worst - 1) > ROUNDING:  # those are no classes without samples
         values = " with values outside [0, 1]" if outside else ""
         sums = "" if outside else f", and a row of probabilities that sums to {worst:.3g}"
-        strangers = _strangers([names[k] for k in outside or extra], values)
+        unmatched = _unmatched_columns([names[k] for k in outside or extra], values)
         raise ValueError(
-            f"{name} has {strangers} (labels: {_and(observed)}){sums}: {_WHAT_TO_KEEP}."
+            f"{name} has {unmatched} (labels: {_joined(observed)}){sums}: {_WHAT_TO_KEEP}."
         )
     labels: list[Label] = [
         place if isinstance(place, str) else observed[place] for place in reading
@@ -640,32 +646,33 @@ def _one_by_one(name, names, observed):
     others = [column for column, claim in zip(names, claims, strict=False) if len(claim) != 1]
     if len(names) <= _DESCRIBED and 0 < len(others) < len(names):
         raise ValueError(
-            f"{name} has {_strangers(others)} (labels: {_and(observed)}): {_WHAT_TO_KEEP}."
+            f"{name} has {_unmatched_columns(others)} (labels: {_joined(observed)}): "
+            f"{_WHAT_TO_KEEP}."
         )
     claimed = Counter(place for claim in claims for place in claim)
     twice = [str(observed[place]) for place, times in claimed.items() if times > 1]
     if twice:
         raise ValueError(
-            f"{name} has two columns for the class {twice[0]!r} ({_and(names)}): keep one of them, "
-            "or a file for each model."
+            f"{name} has two columns for the class {twice[0]!r} ({_joined(names)}): keep one of "
+            "them, or a file for each model."
         )
     missing = next(label for place, label in enumerate(observed) if place not in claimed)
-    wrong = _why_no_class([missing], observed)
+    wrong = _class_objection([missing], observed)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
-        f"'p_{missing}' (columns of probabilities: {_and(names)}){wrong and f'; {wrong}'}."
+        f"'p_{missing}' (columns of probabilities: {_joined(names)}){wrong and f'; {wrong}'}."
     )
 
 
-def _strangers(names, values=""):
+def _unmatched_columns(names, values=""):
     """Columns that name no class, for a message."""
-    quoted = _and([repr(name) if name else "without a name" for name in names])
+    quoted = _joined([repr(name) if name else "without a name" for name in names])
     if len(names) == 1:
         return f"the column {quoted}{values}, which is not named after a label"
     return f"the columns {quoted}{values}, which are not named after labels"
 
 
-def _and(words, longest=8):
+def _joined(words, longest=8):
     """Words for a message, abbreviated if there are many."""
     words = [str(word) for word in words]
     if len(words) > longest:

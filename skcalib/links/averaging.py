@@ -283,7 +283,7 @@ class ModelAverage:
 
     def _fit_models(self):
         """Fit the models of the tree, but for those that cannot compete, and weigh them."""
-        self.directions = self.all_directions.of(set(self.basis.groups) - CONFUSION)
+        self.directions = self.all_directions.subset(set(self.basis.groups) - CONFUSION)
         tree, needed = tree_of(self.basis)
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(identity.proba)
@@ -374,7 +374,7 @@ class ModelAverage:
 
     def _fit_one(self, groups, parent, score):
         """Fit a model; the score of all directions at its parent gives the first Newton step."""
-        blocks, chosen = self.directions.of(groups), self.basis.select(groups)
+        blocks, chosen = self.directions.subset(groups), self.basis.select(groups)
 
         def value(theta):
             loss, by_block = 0.5 * PRIOR.precision * theta @ theta, []
@@ -498,7 +498,7 @@ class AverageWithout(ModelAverage):
         self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
         self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
         every = Directions(self.basis, self.forecast)
-        self.directions = every.of(whole.directions.names)
+        self.directions = every.subset(whole.directions.names)
         pairs = tree_of(self.basis)[0]
         parents = {frozenset(groups): frozenset(parent) for groups, parent in pairs}
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
@@ -516,7 +516,9 @@ class AverageWithout(ModelAverage):
     def _without(self, model, parent, left_out):
         """A model of all samples -> the model without the rows, with its evidence."""
         proba, n = model.proba[left_out], len(model.theta)
-        gradient, held_out_information = self.score_sums(proba, self.directions.of(model.groups))
+        gradient, held_out_information = self.score_sums(
+            proba, self.directions.subset(model.groups)
+        )
         # The gradient of all samples balances the prior.
         ascent = self._factor * (PRIOR.precision * model.theta - gradient)
         of_all = np.linalg.inv(model.covariance) - PRIOR.precision * np.eye(n)
@@ -544,6 +546,6 @@ class AverageWithout(ModelAverage):
             return False
         actual = sum(
             fit_of_block(block, model.theta, self.label[rows], self.weight[rows])[0]
-            for rows, block in self.directions.of(model.groups)
+            for rows, block in self.directions.subset(model.groups)
         )
         return expansion_holds(actual, *self._expansions[model.groups])

@@ -30,7 +30,7 @@ from skcalib.links.logits import detection_limit, log_forecast
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
 BLOCK_ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
-_KEPT = 1 << 25  # entries of blocks that are kept between passes
+_STORED_ENTRIES = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12  # of a direction, whose scale then remains one
 _ROUNDING = 1e-28  # information of forecasts close to 1/2 below which it is rounding
 _CLOSE = 0.1  # share of their information if they were 1/2
@@ -305,7 +305,7 @@ class Directions:
         self.basis, self.forecast, self.names = basis, forecast, tuple(basis.groups)
         self._rows = basis.blocks(len(forecast))
         self._kept = None
-        if len(forecast) * basis.width <= _KEPT:
+        if len(forecast) * basis.width <= _STORED_ENTRIES:
             self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
 
     def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:
@@ -319,7 +319,7 @@ class Directions:
         if self._kept is not None:
             self._kept = [(rows, self.basis.rescale(block)) for rows, block in self._kept]
 
-    def of(self, names: Collection[str]) -> Directions:
+    def subset(self, names: Collection[str]) -> Directions:
         """Some of the groups, which share their arrays with the others."""
         subset = copy(self)
         subset.names = tuple(name for name in self.names if name in names)

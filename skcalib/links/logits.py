@@ -36,7 +36,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, log_softmax, logit, softmax
 
-from skcalib._util.validation import mean_one
+from skcalib._util.validation import weights_of_mean_one
 from skcalib.scores import weighted_quantile
 
 #: Logarithm of the smallest normal number of single precision, about -87.
@@ -162,7 +162,7 @@ class LogitScale:
 
         If all margins are equal, up to rounding, the largest is the unit.
         """
-        columns = _some_rows(columns)
+        columns = _drawn_rows(columns)
         curve = heavy_tails(columns, _power(1.0, _exponent(columns))) if tails else None
         margins, exponent = _margins(columns if curve is None else curve(columns))
         mean, spread = _moments(margins)
@@ -186,7 +186,7 @@ def logit_unit(logits: np.ndarray) -> tuple[float, RankCurve | None]:
     It is flat below a unit of 0.005, and saturated above 10; then it is the unit of `LogitScale`.
     If such logits have heavy tails, a `RankCurve` maps them instead.
     """
-    logits = _some_rows(logits)
+    logits = _drawn_rows(logits)
     margins, exponent = _margins(logits)
     (_, spread), (low, high) = _moments(margins), _ORDINARY
     if spread == 0:  # a single forecast may be certain, but is not flat
@@ -222,7 +222,7 @@ def in_units(logits: np.ndarray, unit: float, tails: RankCurve | None = None) ->
     return logits if unit == 1 else values
 
 
-def _some_rows(columns):
+def _drawn_rows(columns):
     n_rows = min(len(columns), max(1000, _MOST_VALUES // columns.shape[1]))
     if n_rows < len(columns):
         columns = columns[np.linspace(0, len(columns) - 1, n_rows).astype(int)]
@@ -488,7 +488,7 @@ class Continuation:
         rows = np.linspace(0, len(logits) - 1, min(len(logits), _ROWS)).astype(int)
         distance, proba = centred[rows] - self.centre, apply(logits[rows])
         log = np.log(np.maximum(proba, _LEAST))
-        share = mean_one(weight, count)[rows] * (1 - np.sum(proba**2, axis=1)).clip(0)
+        share = weights_of_mean_one(weight, count)[rows] * (1 - np.sum(proba**2, axis=1)).clip(0)
         log -= log.mean(axis=1, keepdims=True)
         whole = max(_slope(distance, log, share, prior=1.0, precision=_WHOLE), 0.0)
         spread, top = np.ptp(distance, axis=1), distance.argmax(axis=1)

@@ -39,7 +39,7 @@ from scipy.optimize import minimize
 from scipy.stats import chi2
 
 from skcalib._util.formatting import Record
-from skcalib._util.validation import mean_one
+from skcalib._util.validation import weights_of_mean_one
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.logits import LogRows
 from skcalib.links.newton import likelihood_tolerance, minimise_convex, row_blocks
@@ -657,7 +657,7 @@ def fit_bias_corrected(
         Inverse temperature beta and the biases, which sum to zero.
     """
     # The priors are in units of samples.
-    sums = _BiasedSums(logits, labels_or_shares(target), mean_one(weight, count), count)
+    sums = _BiasedSums(logits, labels_or_shares(target), weights_of_mean_one(weight, count), count)
     n_classes = len(sums.counts)
     if n_classes == 2:
         return _maximise(sums, np.full(2, _WEAK_PRIOR))

@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.formatting import Record, frame_of
-from skcalib._util.packing import bytes_array, plain, require, require_arrays
+from skcalib._util.packing import bytes_array, json_value, require, require_arrays
 from skcalib._util.parameters import completes_docstrings
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
@@ -25,7 +25,7 @@ from skcalib.monitoring.sequential import (
     Evidence,
     StreamEstimator,
     event_terms,
-    one_at_a_time,
+    serialised,
 )
 from skcalib.sketches.sketch import ForecastSketch
 from skcalib.stats.means import MeanInterval, mean_interval
@@ -359,7 +359,7 @@ class CalibrationMonitor(StreamEstimator):
         self.window = window
         self.n_windows = n_windows
 
-    @one_at_a_time
+    @serialised
     def fit(
         self,
         y_true: ArrayLike,
@@ -380,7 +380,7 @@ class CalibrationMonitor(StreamEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
-    @one_at_a_time
+    @serialised
     def partial_fit(
         self,
         y_true: ArrayLike,
@@ -415,7 +415,7 @@ class CalibrationMonitor(StreamEstimator):
         check_count(self.n_windows, "n_windows")
         check_indices(y_true=y_true, by=by)  # `check_problem` compares the others
         problem, weight, names = self._read_samples(y_true, y_proba, sample_weight)
-        source = plain(source, "source")
+        source = json_value(source, "source")
         if source is not None and source in getattr(self, "sources_", []):
             raise ValueError(f"The samples of {source!r} have been added before: leave them out.")
         by = _groups(by, sample_weight, len(problem.weight))
@@ -543,7 +543,7 @@ class CalibrationMonitor(StreamEstimator):
         require(alarms or not self._same_until, "the number of alarms")
         self._starts = [arrays[f"start.{k}"] for k in range(len(self._starts))]
         self.log_statistic_, *log_statistics = arrays["statistic"].tolist()
-        self.sources_ = [plain(source, "source") for source in header["sources"]]
+        self.sources_ = [json_value(source, "source") for source in header["sources"]]
         self.alarms_ = [
             _alarm_of(record, value) for record, value in zip(alarms, log_statistics, strict=True)
         ]

@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib import kernels
 from skcalib._util.formatting import Record
 from skcalib._util.messages import did_you_mean, is_finite, shown
-from skcalib._util.packing import pack, plain, refused, require, require_arrays, unpack
+from skcalib._util.packing import json_value, pack, refused, require, require_arrays, unpack
 from skcalib._util.parameters import completes_docstrings
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count
@@ -82,7 +82,7 @@ _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _FINDING = threading.Lock()
 
 
-def one_at_a_time(method: Callable[_P, _T]) -> Callable[_P, _T]:
+def serialised(method: Callable[_P, _T]) -> Callable[_P, _T]:
     """A method that waits while another one of them runs on the same object."""
 
     @wraps(method)
@@ -121,7 +121,7 @@ class StreamEstimator(BaseEstimator):
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(f"{message}.{did_you_mean(name, methods)}")
 
-    @one_at_a_time
+    @serialised
     def to_bytes(self) -> bytes:
         """The state as bytes, for `from_bytes`; contains no pickle.
 
@@ -135,7 +135,7 @@ class StreamEstimator(BaseEstimator):
         parameters = self.get_params(deep=False)
         if parameters["labels"] is not None:
             labels = np.asarray(parameters["labels"])
-            parameters["labels"] = [plain(label, "labels") for label in labels]
+            parameters["labels"] = [json_value(label, "labels") for label in labels]
         kind = type(resolve_notion(parameters["notion"]))
         parameters["notion"] = next(name for name, notion in NOTIONS.items() if notion is kind)
         parameters["features"] = _features(parameters["features"])
@@ -148,7 +148,7 @@ class StreamEstimator(BaseEstimator):
         arrays |= {f"stream.{name}": array for name, array in self._streams.arrays().items()}
         header = {
             "parameters": parameters,
-            "classes": [plain(label, "labels") for label in self.classes_],
+            "classes": [json_value(label, "labels") for label in self.classes_],
             "n_samples": self.n_samples_seen_,
             "step": self._step,
             "names": asdict(ColumnNames.known_of(self)),
@@ -218,7 +218,7 @@ class StreamEstimator(BaseEstimator):
         return estimator
 
     def _start(self, classes: np.ndarray) -> None:
-        plain(tuple(classes), "labels")
+        json_value(tuple(classes), "labels")
         self._streams = Streams(self.notion, self.features, classes)
         self._fitted_parameters = self.get_params(deep=False)
         self.classes_, self.n_samples_seen_ = classes, 0
@@ -329,7 +329,7 @@ def _features(features):
         for field in fields(features):
             part = getattr(features, field.name)
             is_kernel = isinstance(part, Kernel)
-            parts[field.name] = _features(part) if is_kernel else plain(part, field.name)
+            parts[field.name] = _features(part) if is_kernel else json_value(part, field.name)
         return {} if {} in parts.values() else {"class": type(features).__name__, **parts}
     return {} if isinstance(features, Kernel) or callable(features) else features
 
@@ -478,7 +478,7 @@ class SequentialCalibrationTest(StreamEstimator):
         self.features = features
         self.alpha = alpha
 
-    @one_at_a_time
+    @serialised
     def fit(
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -494,7 +494,7 @@ class SequentialCalibrationTest(StreamEstimator):
         self.__dict__ = fresh.__dict__
         return self
 
-    @one_at_a_time
+    @serialised
     def partial_fit(
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -536,7 +536,7 @@ class SequentialCalibrationTest(StreamEstimator):
         check_is_fitted(self)
         return self._streams.evidence() if self.rejected_ else None
 
-    @one_at_a_time
+    @serialised
     def to_test(self) -> CalibrationTest:
         r"""The e-value now as a record, for `combine_tests` with those of other streams.
 

@@ -55,9 +55,9 @@ from skcalib._util.arithmetic import centred, softmax_parts
 from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
-    in_order,
     independent_size,
     inflation,
+    numbers_by_appearance,
 )
 from skcalib.data.labels import labels_or_shares, one_hot_rows
 from skcalib.links.averaging import PRIOR, Model, ModelAverage, identity_model, tree_of
@@ -259,7 +259,7 @@ class AveragedProblem:
     def _terms_of_maps(self):
         terms = no_terms(len(self.weight))
         for share, model in self.average.weighted_models:
-            for rows, block in self.average.directions.of(model.groups):
+            for rows, block in self.average.directions.subset(model.groups):
                 p = model.proba[rows]
                 self._add_terms(terms, share, p, rows, self._optimism(model, p, rows, block))
         return terms
@@ -268,7 +268,7 @@ class AveragedProblem:
     def _terms_of_extension(self):
         extension: Any = self.extension
         base, terms = extension.base, no_terms(len(self.weight))
-        for rows, block in self.average.directions.of(base.groups):
+        for rows, block in self.average.directions.subset(base.groups):
             optimism = np.array(extension.optimism(self, rows))
             if base.groups:
                 optimism += self._optimism(base, extension.start[rows], rows, block)
@@ -906,7 +906,7 @@ def _drawn(problem):
     if problem.cluster is None:
         order = np.random.RandomState(0).permutation(len(problem.weight))
         return np.sort(order[:size])
-    number = in_order(problem.cluster)
+    number = numbers_by_appearance(problem.cluster)
     counts = np.bincount(number)
     order = np.random.RandomState(0).permutation(len(counts))
     n_clusters = int(np.searchsorted(np.cumsum(counts[order]), size)) + 1
@@ -942,7 +942,7 @@ class PartAverage(ModelAverage):
     @cached_property
     def directions(self) -> Directions:
         """The directions of the part, at all samples."""
-        return Directions(self.basis, self.forecast).of(self._names)
+        return Directions(self.basis, self.forecast).subset(self._names)
 
     @property
     def averaged(self) -> np.ndarray:

@@ -36,7 +36,7 @@ from skcalib._util.messages import refusal
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, Method
-from skcalib._util.validation import check_features, check_indices, drop_zero_weights
+from skcalib._util.validation import check_finite_columns, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
@@ -678,7 +678,7 @@ def _representation_sharpness(
         raise ValueError("sharpness of a representation needs notion='canonical'.")
     check_indices(y_true=y_true, y_proba=representation, sample_weight=sample_weight)
     y = check_y(y_true)
-    features = check_features(representation, name="y_proba", n_samples=len(y))
+    features = check_finite_columns(representation, name="y_proba", n_samples=len(y))
     classes = unique_labels(y) if labels is None else check_label_list(labels)
     weight, target, features = drop_zero_weights(
         sample_weight, one_hot(y, classes), np.ascontiguousarray(features)

@@ -552,7 +552,7 @@ class ResidualTest:
 def _fit_of_base(problem, model, proba, kinds):
     """Leverage (n,) of each sample in a fit, and sums (M, c, d) of its tangents over the cells."""
     leverage, tangents = np.empty(len(proba)), [0.0] * len(kinds)
-    for rows, block in problem.average.directions.of(model.groups):
+    for rows, block in problem.average.directions.subset(model.groups):
         p = proba[rows]
         leverage[rows] = block.leverage(p, model.covariance) / (p.shape[1] - 1)
         if kinds[0].levels:
@@ -883,7 +883,7 @@ class BrierDirections:
         self._c = c = 1 if problem.forecast.shape[1] == 2 else problem.forecast.shape[1]
         self._code = cells.at(level) if level else np.zeros(len(problem.weight), dtype=int)
         self._maps, names = self._changed(), set(problem.average.directions.names)
-        self.blocks = problem.average.directions.of(names - (CONFUSION if level else set()))
+        self.blocks = problem.average.directions.subset(names - (CONFUSION if level else set()))
         n_cells, along, totals = max(cells.chains * level, 1), 0.0, 0.0
         whole: Any = 0.0
         for rows, block in self.blocks:

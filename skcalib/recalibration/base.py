@@ -31,7 +31,7 @@ from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib._util.validation import (
     HALF_TOLERANCE,
     PROBABILITY_ROUNDING,
-    check_features,
+    check_finite_columns,
     check_indices,
     check_proba,
     check_weight,
@@ -46,7 +46,7 @@ from skcalib.data.labels import (
     check_label_list,
     check_soft_labels,
     check_y,
-    class_columns,
+    column_of_labels,
     has_columns,
     labels_or_shares,
     listed,
@@ -453,9 +453,9 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _check_labels(self, X, y, labels):
         """The values as given (n, K), the columns of the labels (n,), and the classes."""
         categories, y = ordered_categories(y), check_y(y, name="y")
-        raw = check_features(X, name="X", n_samples=len(y))
+        raw = check_finite_columns(X, name="X", n_samples=len(y))
         classes = self._check_columns(X, raw, y, labels, categories)
-        return raw, class_columns(y, classes), classes
+        return raw, column_of_labels(y, classes), classes
 
     def _check_soft(self, X, y):
         """As `_check_labels`, for label distributions (n, K); losses are linear in them."""
@@ -465,7 +465,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 f"{np.shape(y)}: pass y.argmax(axis=1), or use TemperatureScaling()."
             )
         target, votes = check_soft_labels(y, name="y")
-        raw = check_features(X, name="X", n_samples=len(target))
+        raw = check_finite_columns(X, name="X", n_samples=len(target))
         columns = soft_classes(y, self.labels, target.shape[1], name="y")
         if max(raw.shape[1], 2) != len(columns):
             raise ValueError(
@@ -512,7 +512,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         """Probabilities (n, K), or logits; a single column is that of the positive class."""
         if self.input == "proba":
             return check_proba(X, name="X", copy=False)
-        logits = check_features(X, name="X")
+        logits = check_finite_columns(X, name="X")
         return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
     def _check_columns(self, X, raw, y, labels, categories=None):
@@ -979,7 +979,7 @@ def fit_recalibrator(
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class. Without `measure` recalibrators of the library need not compute their losses.
     """
-    if _is_plain(recalibrator, "fit"):
+    if _takes_probabilities(recalibrator, "fit"):
         fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
         fitted._measures = measure
         return fitted._learn(samples)
@@ -1005,7 +1005,7 @@ def fit_without_each(
     `average` is the `ModelAverage` of all samples, where it is known. Samples of weight zero are
     dropped.
     """
-    if not _is_plain(recalibrator, "fit"):
+    if not _takes_probabilities(recalibrator, "fit"):
         return None
     fitted, samples = _clone_with_samples(recalibrator, proba, y, weight, classes, folds)
     return fitted._fit_without_each(samples, average) if all(map(len, samples.folds)) else None
@@ -1025,7 +1025,7 @@ def _clone_with_samples(recalibrator, proba, y, weight, classes, folds):
     if folds is not None and weight is not None:
         folds = folds_among(weight > 0, folds)
     weight, proba, y = drop_zero_weights(weight, proba, y)
-    labels = y if np.ndim(y) == 2 else class_columns(y, classes)
+    labels = y if np.ndim(y) == 2 else column_of_labels(y, classes)
     return fitted, fitted._samples(proba, labels, weight, folds=folds)
 
 
@@ -1046,7 +1046,7 @@ def _feature_params(recalibrator, features):
     return {"features": features} if takes_features(recalibrator) and features is not None else {}
 
 
-def _is_plain(recalibrator, method):
+def _takes_probabilities(recalibrator, method):
     """Whether an object takes probabilities and has this method from `Recalibrator` unchanged."""
     if not isinstance(recalibrator, Recalibrator) or recalibrator.input != "proba":
         return False
@@ -1105,7 +1105,7 @@ def recalibrated_proba(
 ) -> np.ndarray:
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
-    if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
+    if _takes_probabilities(recalibrator, "predict_proba") and proba.shape[1] == len(known):
         return align_columns(recalibrator._apply_map(recalibrator._read(proba)), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
     response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))

@@ -50,10 +50,10 @@ from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import ArrayLike, MatrixLike, RandomState, RecalibratorLike
 from skcalib._util.validation import (
     check_indices,
-    mean_one,
     refuse_frames_to_fetch,
     take_rows,
     weighted_rows,
+    weights_of_mean_one,
 )
 from skcalib.data.features import FeatureEncoder, as_cells, is_frame, read_column
 from skcalib.data.problem import check_label_probabilities, indicator_problem
@@ -329,7 +329,7 @@ class GroupRecalibrator(Recalibrator):
 
     def _fit_map(self, samples):
         score, forecast, target = samples.score, samples.forecast, samples.target
-        weight, table = mean_one(samples.weight), samples.features
+        weight, table = weights_of_mean_one(samples.weight), samples.features
         mixture, gains = None, (_NONE, _NONE, _NONE)
         if len(weight) >= _FEWEST:
             mixture, gains = self._cross_validate(score, forecast, target, weight, table)
@@ -382,7 +382,9 @@ class GroupRecalibrator(Recalibrator):
             start[test] = log_forecast(proba, limit)
             if table is not None:
                 model, train_start = self._model(), log_forecast(train_proba, limit)
-                model.fit(train_start, table[train], target[train], mean_one(weight[train]))
+                model.fit(
+                    train_start, table[train], target[train], weights_of_mean_one(weight[train])
+                )
                 folds_paths.append(model.paths(start[test], table[test]))
         nested = plain.copy()
         if folds_paths:

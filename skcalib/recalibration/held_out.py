@@ -27,8 +27,8 @@ from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import (
     check_groups,
     effective_size,
-    in_order,
     independent_size,
+    numbers_by_appearance,
     outside_level,
 )
 from skcalib.data.labels import one_hot
@@ -918,7 +918,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         samples = self._check_samples(X, y, sample_weight)
         if groups is not None:
             weight = check_weight(sample_weight, np.shape(y)[0])
-            samples.cluster = in_order(check_groups(groups, len(weight))[weight > 0])
+            samples.cluster = numbers_by_appearance(check_groups(groups, len(weight))[weight > 0])
         return self._learn(samples)
 
     def _check_parameters(self):
@@ -962,7 +962,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 if not self.monotone_ and n_classes == 2:
                     for k in self._kept:
                         apply = partial(recalibrated_proba, fits[k], classes=self.classes_)
-                        if not never_falls(apply, samples.forecast):
+                        if not is_nondecreasing(apply, samples.forecast):
                             falling.append(k)
                 rising = mixture.without(falling) if falling else None
                 if rising is None:
@@ -1027,7 +1027,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 stacklevel=outside_level(),
             )
         n_rounds, n_folds = int(np.clip(_ROUNDED // size, 1, _MOST_ROUNDS)), min(cv, size)
-        rounds = [_spread(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
+        rounds = [_random_folds(labels, problem.forecast, n_folds, rng) for _ in range(n_rounds)]
         return problem, rounds
 
     def _apply_map(self, forecast):
@@ -1057,16 +1057,16 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
             # A sum of monotone operators of the logits is one; they are injective.
             self.monotone_ = self.injective_ = all(map(_is_monotone, maps))
             return
-        self.monotone_ = never_falls(self._apply_map, forecast)
+        self.monotone_ = is_nondecreasing(self._apply_map, forecast)
         self.injective_ = self.monotone_ and any(
             is_increasing(fitted, self.classes_) for fitted in maps
         )
 
 
-def never_falls(
+def is_nondecreasing(
     apply: Callable[[np.ndarray], np.ndarray], forecast: np.ndarray | None = None
 ) -> bool:
-    """Whether a map of two classes is increasing, at 4,001 logits and at some forecasts (n, 2)."""
+    """Whether a map of two classes never falls, at 4,001 logits and at some forecasts (n, 2)."""
     p = expit(_GRID) if forecast is None else np.append(expit(_GRID), forecast[:, 1])
     p = np.unique(p)
     return bool(np.all(np.diff(apply(np.column_stack([1 - p, p]))[:, 1]) >= -_ROUNDING))
@@ -1235,7 +1235,7 @@ class HeldOutMixture:
         return weights
 
 
-def _spread(labels, forecast, n_folds, rng):
+def _random_folds(labels, forecast, n_folds, rng):
     """Random test folds, stratified by label, that do not depend on the order of the samples."""
     # Not stratified by score: where labels and scores of folds agree, overfitting looks right.
     order = rng.permutation(np.lexsort((*forecast.T, labels)))

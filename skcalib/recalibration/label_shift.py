@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.arithmetic import bin_ends
 from skcalib._util.messages import shown
 from skcalib._util.types import ArrayLike
-from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
+from skcalib._util.validation import check_finite_columns, drop_zero_weights, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
 from skcalib.recalibration.base import (
@@ -173,7 +173,7 @@ class LabelShiftRecalibrator(Recalibrator):
                 "calibrated."
             )
         self._check_parameters()
-        raw = check_features(X, name="X")
+        raw = check_finite_columns(X, name="X")
         n_classes = max(2, raw.shape[1])
         classes = np.arange(n_classes) if self.labels is None else check_label_list(self.labels)
         if len(classes) != n_classes:

@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.arithmetic import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
-from skcalib._util.validation import look_up, mean_one, number_of_samples
+from skcalib._util.validation import look_up, number_of_samples, weights_of_mean_one
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
@@ -217,7 +217,7 @@ class _LinkAtRows(BinaryMap):
     def __init__(self, link, logits, target, weight, count):
         self.identity, self.bounds = link.identity, link.bounds
         self._link, self._features, self._logits = link, link.features(logits), logits
-        self._target, self._share = target, mean_one(weight, count)
+        self._target, self._share = target, weights_of_mean_one(weight, count)
         self._count = np.ones(len(logits)) if count is None else count
 
     def features(self, logits):
@@ -342,7 +342,7 @@ class PlattScaling(BinaryLinkRecalibrator):
 
 def _smooth_targets(samples):
     """Platt's targets of samples with two columns."""
-    counts = mean_one(samples.weight, samples.count) @ samples.target
+    counts = weights_of_mean_one(samples.weight, samples.count) @ samples.target
     high, low = (counts + 1) / (counts + 2), 1 / (counts + 2)
     right = np.where(samples.target[:, 1] == 1, high[1], low[0])
     return np.column_stack([1 - right, right])
@@ -757,14 +757,14 @@ class _VennAbersMap:
     continues = True
 
     def __init__(self, samples):
-        weight = mean_one(samples.weight, samples.count)
+        weight = weights_of_mean_one(samples.weight, samples.count)
         ties = TiedScores(samples.forecast[:, 1], weight)
         means = np.clip(ties.means(samples.target[:, 1]), 0.0, 1.0)
         mass = np.maximum(ties.mass, 1e-15 * ties.mass.sum())  # less is lost in sums
         self.lower, self.upper = reach_in_single_precision(ties.score)
         # A label of 1 between two scores is pooled with the samples above it, as if tied to them.
-        self.high = np.append(_with_one_more(mass, means), 1.0)
-        mirrored = _with_one_more(mass[::-1], 1 - means[::-1])
+        self.high = np.append(_after_added_label(mass, means), 1.0)
+        mirrored = _after_added_label(mass[::-1], 1 - means[::-1])
         self.low = np.append(0.0, 1 - mirrored[::-1])
 
     def interval(self, forecast):
@@ -783,7 +783,7 @@ class _VennAbersMap:
         return add.stairs(x, np.column_stack([self.lower, upper]).ravel(), high / (1 - low + high))
 
 
-def _with_one_more(mass, means):
+def _after_added_label(mass, means):
     r"""Isotonic regression at each of m ordered groups after a label of 1 is added to the group.
 
     In the diagram of cumulative mass and sums, the value at a group is the slope of the lower

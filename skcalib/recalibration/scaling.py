@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.parallel import fit_once
 from skcalib._util.types import ArrayLike
-from skcalib._util.validation import mean_one, number_of_samples
+from skcalib._util.validation import number_of_samples, weights_of_mean_one
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import is_one_hot, one_hot_rows
 from skcalib.links import (
@@ -704,7 +704,7 @@ class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
         fit = self._search(samples.score).of_parts(self.shrinkage, rows, samples.folds)
         if fit is None:
             return None
-        maps, share = [copy(self) for _ in samples.folds], mean_one(samples.weight)
+        maps, share = [copy(self) for _ in samples.folds], weights_of_mean_one(samples.weight)
         for k, (recalibrator, test) in enumerate(zip(maps, samples.folds, strict=True)):
             recalibrator.shrinkage_, theta = fit.without([k], chosen=self.shrinkage == "auto")
             logits = fit.link.apply(theta, samples.forecast[test])
@@ -755,7 +755,7 @@ class _AffineSearch(_ShrinkageSearch):
         if not few or not one_step_is_enough(rows.target.sum(axis=0), rows.weight, folds):
             return None
         outside = np.setdiff1d(np.arange(len(rows.target)), np.concatenate(folds))
-        share = mean_one(rows.weight)
+        share = weights_of_mean_one(rows.weight)
         parts = [
             (rows.logits[part], rows.target[part], share[part])
             for part in ([*folds, outside] if len(outside) else folds)
@@ -767,7 +767,7 @@ class _AffineSearch(_ShrinkageSearch):
 
 def _sums_of(link, rows):
     """The `affine_sums` of all samples, as a function of the parameters."""
-    return partial(affine_sums, link, rows.logits, rows.target, mean_one(rows.weight))
+    return partial(affine_sums, link, rows.logits, rows.target, weights_of_mean_one(rows.weight))
 
 
 class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02

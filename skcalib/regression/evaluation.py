@@ -24,9 +24,9 @@ from skcalib._util.validation import (
     check_finite,
     check_indices,
     drop_zero_weights,
-    in_words,
-    mean_one,
+    error_sentence,
     refuse_sparse,
+    weights_of_mean_one,
 )
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.recalibration.held_out import CalibrationImprovement, improvement_of_losses
@@ -555,7 +555,7 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     # Kernels depend on differences only: a common shift would lose precision.
     mean = moments.mean - moments.mean.mean()
     place = np.column_stack([mean, np.sqrt(moments.variance)])
-    weight, spread = mean_one(moments.weight), moments.variance.mean() + mean.var()
+    weight, spread = weights_of_mean_one(moments.weight), moments.variance.mean() + mean.var()
     part = GaussianPart(
         place,
         moments.residual + mean,
@@ -666,7 +666,7 @@ def check_numbers(values: ArrayLike, name: str) -> np.ndarray:
     try:
         array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold real numbers: {in_words(error)}") from error
+        raise ValueError(f"{name} must hold real numbers: {error_sentence(error)}") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

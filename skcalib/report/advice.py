@@ -31,7 +31,7 @@ from skcalib.recalibration.held_out import (
     fit_to_problem,
     held_out_forecasts,
     held_out_losses,
-    never_falls,
+    is_nondecreasing,
     one_standard_error,
 )
 from skcalib.report.findings import (
@@ -122,7 +122,7 @@ def compare_maps(
         mixed = [[score.loss(target, mixture.mixed)] for score in scores]
         names, losses = [*names, MIXTURE], np.concatenate([losses, mixed], axis=1)
         forecasts_of |= dict(zip(names, [*forecasts, mixture.mixed], strict=True))
-    shapes = _Shapes(candidates, problem, mixture)
+    monotonicity = _Monotonicity(candidates, problem, mixture)
     refused: list[BrierChange] = []
     while True:
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
@@ -143,13 +143,13 @@ def compare_maps(
             mixture=names[-1] == MIXTURE,
         )
         selection = compare()
-        rising = shapes.rising_mixture() if selection.chosen == MIXTURE else None
+        rising = monotonicity.rising_mixture() if selection.chosen == MIXTURE else None
         if rising is not None:
             losses[:, -1] = [score.loss(target, rising.mixed) for score in scores]
             forecasts_of[MIXTURE] = rising.mixed
             continue
-        if shapes.falls(selection.chosen):
-            selection = compare(falling=[name for name in names if shapes.falls(name)])
+        if monotonicity.falls(selection.chosen):
+            selection = compare(falling=[name for name in names if monotonicity.falls(name)])
         chosen = names.index(selection.chosen)
         advice = Advice(None, "no_gain", selection, None, tuple(refused), left_out)
         if chosen == 0:
@@ -157,13 +157,13 @@ def compare_maps(
         before, after = (float(weighted_mean(losses[1, k], weight)) for k in (0, chosen))
         brier = BrierChange(selection.chosen, means[chosen], before, after)
         if not brier.harmful:
-            return replace(advice, brier=brier, falls=shapes.falls(selection.chosen))
+            return replace(advice, brier=brier, falls=monotonicity.falls(selection.chosen))
         refused.append(brier)
         names = [name for name in names if name != selection.chosen]
         losses = np.delete(losses, chosen, axis=1)
 
 
-class _Shapes:
+class _Monotonicity:
     """Whether maps of two classes fall somewhere, if they are fitted to all samples."""
 
     def __init__(self, candidates, problem, mixture):
@@ -176,7 +176,7 @@ class _Shapes:
         if self.problem.forecast.shape[1] > 2:
             return False
         if name not in self._falls:
-            self._falls[name] = not never_falls(partial(self._mapped, name))
+            self._falls[name] = not is_nondecreasing(partial(self._mapped, name))
         return self._falls[name]
 
     def rising_mixture(self):

@@ -710,7 +710,7 @@ def interval_around(interval: MeanInterval, confidence_level: float) -> MeanInte
     return replace(interval, low=estimate * float(np.exp(-reach / estimate)))
 
 
-def part_of(problem: Problem, random_state: int) -> Problem:
+def subsample(problem: Problem, random_state: int) -> Problem:
     """All samples, or a random part if there are too many probabilities for some steps."""
     n_samples, n_classes = problem.forecast.shape
     if problem.forecast.size <= HUGE:
@@ -975,7 +975,7 @@ def find_grouping(
     some = _random_rows(len(problem.weight), MOST_ROWS, random_state)
     part, table = problem.take(some), features[some]
     try:
-        with noted() as warned:
+        with collected_warnings() as warned:
             model = GroupingLossEstimator(method="risk", **common)
             model.fit(table, part)
     except ValueError as error:  # too few samples
@@ -987,14 +987,14 @@ def find_grouping(
         grouping_loss=bound,
         pvalue=float(model.pvalue_),
         n_measured=len(some),
-        rest=rest_of_loss(refinement, bound),
+        rest=remaining_loss(refinement, bound),
         note=" ".join([*notes, *warned]),
     )
     if finding.named or finding.detected:
         binary = binary_problem(part)
         correction = GroupRecalibrator(loss="brier", labels=[0, 1], **run)
         label = binary.target[:, 1].astype(int)
-        with noted():
+        with collected_warnings():
             correction.fit(binary.forecast, label, binary.weight, features=table.values)
         finding = replace(finding, correction=correction.feature_gain_)
     if not compared.named:
@@ -1009,7 +1009,7 @@ def _split(features, problem, common, groups=None):
         method="partition", partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
     )
     try:
-        with noted():
+        with collected_warnings():
             estimator.fit(features, problem, regions=groups)
     except ValueError:  # too few samples for level sets
         return None
@@ -1021,7 +1021,7 @@ def _split(features, problem, common, groups=None):
     return estimator
 
 
-def rest_of_loss(refinement: MeanInterval, bound: MeanInterval) -> MeanInterval:
+def remaining_loss(refinement: MeanInterval, bound: MeanInterval) -> MeanInterval:
     """The loss minus calibration and grouping; a grouping bound below zero counts as zero.
 
     The standard errors are added, which is conservative: their covariance is unknown.
@@ -1093,7 +1093,7 @@ def versions() -> dict[str, str]:
 
 
 @contextmanager
-def noted() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[str]]:
     """Collect the warnings raised inside, each once; a report lists them on its page."""
     notes = []
     with warnings.catch_warnings(record=True) as caught:

@@ -17,15 +17,15 @@ from sklearn.utils import check_random_state
 from skcalib._util.formatting import (
     common_spread,
     interval,
+    level_text,
     nonnegative,
     number,
     numbers,
-    percent,
     points_between,
     printable,
     pvalue,
     pvalue_text,
-    rate_interval,
+    rate_interval_text,
     rates,
 )
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
@@ -39,8 +39,8 @@ from skcalib.report.findings import (
     Reported,
     binary_problem,
     class_label,
+    collected_warnings,
     event_name,
-    noted,
     place_level,
     shorten,
     versions,
@@ -99,7 +99,7 @@ def report_page(report: Reported) -> Document:
         classes = report.problem.classes.tolist()
         code = line_of_code(recommended, report.source, is_frozen=report.is_frozen, classes=classes)
     accuracy = findings.accuracy
-    ends = rate_interval(accuracy.low, accuracy.high, accuracy.estimate)
+    ends = rate_interval_text(accuracy.low, accuracy.high, accuracy.estimate)
     quality = f", accuracy {rates(accuracy.estimate)[0]} {ends}"
     for reported in findings.reported:
         if reported.key == "auc" and reported.value is not None:
@@ -141,7 +141,7 @@ def _subtitle(findings, quality=""):
         classes = f"{findings.n_events:,} of them {event_name(findings)} (the event)"
     return (
         f"{findings.n_samples:,} samples{_clusters(findings)}{effective}, {classes}{quality}. "
-        f"Brackets: {percent(findings.confidence_level)} intervals."
+        f"Brackets: {level_text(findings.confidence_level)} intervals."
     )
 
 
@@ -192,7 +192,7 @@ def _ranges(report):
     if findings.n_classes == 2:
         event = event_name(findings)
         caption = f"Predicted and observed probability of {event} by range of scores"
-    level = percent(place_level(report.confidence_level))
+    level = level_text(place_level(report.confidence_level))
     table = Table(
         f"{caption}. Simultaneous {level} intervals (*: significant).",
         ("Range", "samples", findings.predicted_name, findings.observed_name, "interval"),
@@ -212,7 +212,7 @@ def _ranges(report):
 def _rates_of_place(place, places):
     column = [rate for row in places for rate in (row.mean_score, row.mean_outcome)]
     both = rates(place.mean_score, place.mean_outcome, distinct=False, column=column)
-    return (*both, rate_interval(place.low, place.high, *column))
+    return (*both, rate_interval_text(place.low, place.high, *column))
 
 
 def _classes(report):
@@ -220,7 +220,7 @@ def _classes(report):
     findings = report.findings
     places = [place for place in findings.places if place.kind == "class"]
     shown = places
-    level = percent(place_level(report.confidence_level))
+    level = level_text(place_level(report.confidence_level))
     caption = (
         "Mean predicted probability and observed frequency of each class. "
         f"Simultaneous {level} intervals (*: significant)."
@@ -248,14 +248,14 @@ def _confusions(findings):
     rows = []
     for pair in findings.confusions:
         observed = pair.observed
-        ends = rate_interval(observed.low, observed.high, observed.estimate)
+        ends = rate_interval_text(observed.low, observed.high, observed.estimate)
         names = class_label(pair.predicted), class_label(pair.other)
         score = rates(pair.at_least, pair.mean_score, observed.estimate, distinct=False)
         rows.append(Row((*names, *score, ends), note=f"{pair.n_samples:,} samples", marked=(4,)))
     return Table(
         "Pairs of classes: where the first is predicted with at least this probability, mean "
         "probability and observed frequency of the second. Simultaneous "
-        f"{percent(findings.confidence_level)} intervals.",
+        f"{level_text(findings.confidence_level)} intervals.",
         ("Predicted", "other class", "at least", "predicted", "observed", "interval"),
         tuple(rows),
         compact=True,
@@ -404,7 +404,7 @@ def loss_parts(report: Reported) -> Section:
         rows.append(Row(cells, marked=(2,) if error.detected else ()))
     table = Table(
         "Loss = calibration + refinement (the rest), with "
-        f"{percent(report.confidence_level)} intervals (*: significant).",
+        f"{level_text(report.confidence_level)} intervals (*: significant).",
         ("Loss", "mean", "calibration", "refinement"),
         tuple(rows),
     )
@@ -568,8 +568,8 @@ def _reported_numbers(report):
             text = interval(value) if signed or key.startswith("observed") else nonnegative(value)
         rows.append(Row((reported.name, text), note=reported.note))
     table = Table(
-        f"For comparison with other work: single {percent(report.confidence_level)} intervals. The "
-        "verdict rests on stricter tests.",
+        f"For comparison with other work: single {level_text(report.confidence_level)} intervals. "
+        "The verdict rests on stricter tests.",
         ("Number", "value"),
         tuple(rows),
     )
@@ -582,7 +582,7 @@ def _reported_numbers(report):
 def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
     """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
     findings, grouping = report.findings, report.findings.grouping
-    level = percent(report.confidence_level)
+    level = level_text(report.confidence_level)
     target = findings.error("brier", "canonical").target
     maps = target.partition(" as far as ")[2].partition(" represent ")[0]  # without the symbols
     samples = f"Samples: {findings.n_samples:,}{_clusters(findings)}"
@@ -650,7 +650,7 @@ def comparison_page(comparison: Compared) -> Document:
     subtitle = f"{', '.join(reports)}: the same {_subtitle(first.findings)}"
     if not comparison.paired:
         samples = [f"{name} ({r.findings.n_samples:,} samples)" for name, r in reports.items()]
-        level = percent(first.confidence_level)
+        level = level_text(first.confidence_level)
         subtitle = f"{', '.join(samples)}, not paired. Brackets: {level} intervals."
     models = [
         Section(
@@ -746,7 +746,7 @@ def _differences(comparison):
 
 def _on_differences(comparison):
     """How differences were computed."""
-    n_models, level = len(comparison.reports), percent(comparison.confidence_level)
+    n_models, level = len(comparison.reports), level_text(comparison.confidence_level)
     n_pairs = n_models * (n_models - 1) // 2
     together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
     means = "means over the same samples, first model minus second, with "
@@ -819,7 +819,7 @@ def _reliability_figure(report):
     event = f"probability of {event_name(findings)}" if binary else "confidence"
     caption = (
         f"Isotonic fit of the observed frequency against the predicted {event}. Shaded: "
-        f"{percent(report.confidence_level)} range of this fit for a calibrated model."
+        f"{level_text(report.confidence_level)} range of this fit for a calibrated model."
     )
     before, after = binary_problem(report.problem), report.recalibrated
     drawn = [_picture(report, before, f"the {event}", "" if after is None else "As predicted")]
@@ -960,7 +960,7 @@ def _display(report, problem, axes, *, name, band):
     level = report.confidence_level
     # A pointwise band needs enough resamples for its level.
     n_resamples = max(200, int(np.ceil(4 / (1 - level))))
-    with noted():  # the warnings are in the verdict
+    with collected_warnings():  # the warnings are in the verdict
         options = check_options("isotonic", None, "auto", band, level, n_resamples)
         events = binary_problems(problem, None, options.notion)
         named = name is not None

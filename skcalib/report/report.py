@@ -77,15 +77,15 @@ from skcalib.report.findings import (
     PairedDifference,
     averages_of,
     binary_problem,
+    collected_warnings,
     estimate_errors,
     find_errors,
     find_grouping,
     find_places,
     find_reported,
     find_test,
-    noted,
     omissions,
-    part_of,
+    subsample,
     versions,
 )
 from skcalib.report.page import comparison_page, method, report_page
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from skcalib.proper.map_average import AveragedProblem
 
 
-class Shown:
+class Rendered:
     """Text, page and HTML fragment of the result of `_document`."""
 
     def _document(self):
@@ -181,7 +181,7 @@ _SOURCES = ("predictions", "predict_proba", "decision_function", "canonical", "t
 
 
 @completes_docstrings
-class CalibrationReport(Shown):
+class CalibrationReport(Rendered):
     r"""Calibration report: a verdict on probabilities, and the numbers behind it.
 
     Create one with `from_estimator` or `from_predictions`. ``print(report)`` shows the first
@@ -377,7 +377,7 @@ class CalibrationReport(Shown):
         """
         check_indices(y_true=y_true, y_proba=y_proba, X=X, by=by, sample_weight=sample_weight)
         problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
-        costs = _in_order(costs, problem, pos_label)
+        costs = _costs_in_order(costs, problem, pos_label)
         n_samples = np.shape(y_true)[0]
         if by is not None:
             rows = weighted_rows(sample_weight, n_samples)
@@ -533,7 +533,7 @@ class CalibrationReport(Shown):
             split_groups=groups,
             owner=cls.__name__,
         )
-        costs = _in_order(costs, problem, pos_label)
+        costs = _costs_in_order(costs, problem, pos_label)
         report = cls(
             event_last(problem, pos_label),
             name=kind_of(estimator) if name is None else name,
@@ -643,7 +643,7 @@ def _find(
     The second and the third, a binary problem of the event or confidence, may be None.
     """
     n_classes, seed = problem.forecast.shape[1], random_state
-    part = part_of(problem, seed)
+    part = subsample(problem, seed)
     if problem.count is None:
         divided = part
         splits = check_folds(5, part.target, random_state=seed, cluster=part.cluster)
@@ -652,7 +652,7 @@ def _find(
         divided, folds = part.split(5, seed)
     run = {"confidence_level": confidence_level, "n_jobs": n_jobs}
     table = problem.forecast if features is None else features
-    with noted() as notes, threads_for(table, n_jobs):
+    with collected_warnings() as notes, threads_for(table, n_jobs):
         with stage("calibration errors", verbose, name):
             errors, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary_problem(problem), confidence_level)
@@ -722,7 +722,7 @@ def _find(
 
 
 @completes_docstrings
-class ComparisonReport(Shown):
+class ComparisonReport(Rendered):
     r"""Comparison of several models: calibration, loss, and significance of differences.
 
     Create one with `from_estimators`, with `from_predictions`, or from existing reports.

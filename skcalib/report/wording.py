@@ -14,15 +14,15 @@ import numpy as np
 
 from skcalib._util.formatting import (
     interval,
+    is_not_positive,
+    level_text,
     nonnegative,
     number,
     numbers,
-    percent,
     points,
     points_between,
     pvalue,
     rates,
-    says_nothing,
 )
 from skcalib.grouping.by_group import MARGINS
 from skcalib.report.advice import advice_on_decisions, advice_on_maps, ties_of
@@ -106,7 +106,7 @@ def sizes(findings: Findings) -> list[str]:
 
 def typical_error(findings: Findings) -> tuple[str, str]:
     """The root mean square error in points, and what it is with its interval."""
-    error, level = findings.typical_error, percent(findings.confidence_level)
+    error, level = findings.typical_error, level_text(findings.confidence_level)
     if findings.confidence.lower_bound:
         least = max(error["low"], error["estimate"])
         return f"at least {points(least)}", f"{_UNIT}; more than the averaged maps can express"
@@ -187,7 +187,7 @@ def bounds_by_features(grouping: GroupingFinding) -> list[str]:
     if grouping.grouping_loss is None:
         return []
     bound = "grouping loss not detected"
-    if not says_nothing(grouping.grouping_loss):
+    if not is_not_positive(grouping.grouping_loss):
         bound = f"grouping loss at least {nonnegative(grouping.grouping_loss)}"
     bounds = [
         f"A model of score and features, against the score alone, on {grouping.n_measured:,} "

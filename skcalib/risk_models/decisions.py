@@ -23,10 +23,10 @@ from skcalib._util.parameters import check_estimator, checks_parameters
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import (
     check_indices,
-    mean_one,
     refuse_sparse,
     take_rows,
     weighted_features,
+    weights_of_mean_one,
 )
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
@@ -442,7 +442,7 @@ def _predict(model, solved, X, seed, n_jobs):
 def _correct(solved, X, folds, seed, n_jobs):
     """The recalibrated forecasts, corrected by the features where that lowers the log loss."""
     table = encode_features(X).values
-    target, weight = solved.target, mean_one(solved.weight)
+    target, weight = solved.target, weights_of_mean_one(solved.weight)
     start = log_forecast(solved.conditional, detection_limit(solved.conditional))
     paths = held_out_paths(start, table, target, weight, folds, seed=seed, n_jobs=n_jobs)
 

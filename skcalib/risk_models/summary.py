@@ -200,7 +200,7 @@ class CalibrationSummary(Record):
         """Names and numbers as text, for a table beside a figure."""
         counts = ("Samples", f"{self.n_samples:,}"), ("Events", f"{self.n_events:,}")
         named = [
-            (name, " ".join(_in_words(key, getattr(self, key))).strip())
+            (name, " ".join(_interval_text(key, getattr(self, key))).strip())
             for key, (name, *_) in ROWS.items()
         ]
         return [*counts, *named, ("Level of intervals", f"{100 * self.confidence_level:g} %")]
@@ -211,7 +211,7 @@ class CalibrationSummary(Record):
         lines = [f"{head}intervals of {100 * self.confidence_level:g} %"]
         cells = [("", "estimate", "interval", "perfect", "")]
         for key, (name, perfect, explanation) in ROWS.items():
-            estimate, interval = _in_words(key, getattr(self, key))
+            estimate, interval = _interval_text(key, getattr(self, key))
             best = "" if perfect is None else f"{perfect:g}"
             cells.append((name, estimate, interval, best, explanation))
         width = [max(len(row[j]) for row in cells) for j in range(4)]
@@ -225,7 +225,7 @@ class CalibrationSummary(Record):
         return "\n".join(lines)
 
 
-def _in_words(key, value):
+def _interval_text(key, value):
     """Estimate and interval of a quantity as text."""
     if value is None:
         return "none", ""

@@ -310,7 +310,7 @@ def _centred_logs(forecast):
 
 
 _BLOCK = 1 << 21  # numbers at a time
-_KEPT = 36_000_000  # numbers up to which the values of the directions are stored
+_STORED_VALUES = 36_000_000  # numbers up to which the values of the directions are stored
 _STEPS, _ENOUGH = 50, 1e-3
 
 
@@ -323,7 +323,7 @@ class _Bets:
         n_columns = forecast.shape[1]
         self.rows = max(1, _BLOCK // (n_columns * max(directions.number, _DRAWS)))
         self.stored: np.ndarray | None = None
-        if forecast.size * directions.number <= _KEPT:
+        if forecast.size * directions.number <= _STORED_VALUES:
             self.stored = np.concatenate([block[-1] for block in self._blocks(0, len(weight))])
 
     def _blocks(

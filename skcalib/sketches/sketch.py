@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.arithmetic import RESOLUTION
 from skcalib._util.formatting import import_pandas
 from skcalib._util.messages import is_missing, shown
-from skcalib._util.packing import pack, plain, refused, require, unpack
+from skcalib._util.packing import json_value, pack, refused, require, unpack
 from skcalib._util.parameters import checks_parameters, completes_docstrings
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import (
@@ -30,7 +30,7 @@ from skcalib._util.validation import (
     ROW_SUM_TOLERANCE,
     check_count,
     check_indices,
-    in_words,
+    error_sentence,
     look_up,
     to_numpy,
 )
@@ -369,7 +369,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         plan = self._plan()
         header = {
-            "labels": [plain(label, "labels") for label in plan.labels],
+            "labels": [json_value(label, "labels") for label in plan.labels],
             "notion": plan.notion,
             "n_cells": plan.n_cells,
             "names": asdict(ColumnNames.known_of(self)),
@@ -409,7 +409,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
                 group_arrays = {name: arrays.pop(f"{k}.{name}") for name in CellSums.ARRAYS}
                 sums = CellSums(plan, group["n_samples"], float(group["scale"]), **group_arrays)
                 sums.require_sums()
-                groups[plain(_tuples(group["key"]), "by")] = sums
+                groups[json_value(_tuples(group["key"]), "by")] = sums
             require(not arrays and 0 < len(groups) == len(header["groups"]), "the list of groups")
         sketch._become(plan, groups)
         ColumnNames(**header["names"]).store(sketch)
@@ -457,7 +457,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         numbers: dict[Hashable, int] = {}  # of the groups, in the order in which they appear
         rows = by if by.dtype.kind in "mM" else by.tolist()  # a list would have numbers for dates
         codes = np.array([numbers.setdefault(key, len(numbers)) for key in rows], dtype=np.intp)
-        keys = [plain(key, "by") for key in numbers]
+        keys = [json_value(key, "by") for key in numbers]
         if events.weight is not None:
             codes = codes[events.weight > 0]
         sums = sum_events(events, plan, codes, len(keys))
@@ -596,7 +596,7 @@ def summarize(
     plan, sketches = empty._plan(), {}
     names = ColumnNames(y_true, columns[0] if len(columns) == 1 else None)
     for key, sums in engine.sums(plan, y_true, columns, sample_weight, groups).items():
-        key = plain(None if by is None else key[0] if isinstance(by, str) else key, "by")
+        key = json_value(None if by is None else key[0] if isinstance(by, str) else key, "by")
         sketches[key] = empty._part(plan, names, {key: sums})
     return sketches[None] if by is None else sketches
 
@@ -650,10 +650,11 @@ class _Engine:
         except TypeError as error:
             raise ValueError(
                 f"frame must be a data frame that narwhals supports, such as pandas, polars, "
-                f"pyarrow, DuckDB, Dask or PySpark, got {type(frame).__name__}: {in_words(error)}"
+                f"pyarrow, DuckDB, Dask or PySpark, got {type(frame).__name__}: "
+                f"{error_sentence(error)}"
             ) from error
         except ValueError as error:
-            raise ValueError(f"frame cannot be read: {in_words(error)}") from error
+            raise ValueError(f"frame cannot be read: {error_sentence(error)}") from error
 
     def check_names(self, names):
         known = self.frame.collect_schema().names()

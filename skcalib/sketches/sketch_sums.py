@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skcalib._util.packing import plain, require, require_arrays
+from skcalib._util.packing import json_value, require, require_arrays
 from skcalib.data.labels import check_label_list
 
 
@@ -37,7 +37,7 @@ def check_known_labels(labels: Any) -> np.ndarray:
             "chunk may lack some; for a single column [negative, positive]."
         )
     known = check_label_list(labels)
-    plain(tuple(known), "labels")
+    json_value(tuple(known), "labels")
     return known
 
 

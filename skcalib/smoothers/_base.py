@@ -27,7 +27,7 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import out_of_fold
 from skcalib._util.parameters import check_parameters_of
 from skcalib._util.types import CV, ArrayLike, RandomState
-from skcalib._util.validation import ROW_SUM_TOLERANCE, mean_one
+from skcalib._util.validation import ROW_SUM_TOLERANCE, weights_of_mean_one
 from skcalib.links.averaging import PER_CLASS, averaged_map
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class CrossFitted(OutOfFoldSmoother):
                 "different weights: choose another smoother or leave the weights out."
             )
         # Weights of mean 1: their scale must not change the effect of a penalty.
-        weight = mean_one(weight)
+        weight = weights_of_mean_one(weight)
         model.fit(forecast, labels, **({"sample_weight": weight} if weighted else {}))
 
         def predict(new):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.types import ArrayLike, Bandwidth, RandomState
 from skcalib._util.validation import look_up
-from skcalib.data.clusters import one_of_each
+from skcalib.data.clusters import sample_of_each_cluster
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
@@ -202,7 +202,7 @@ class DirichletKernel(Smoother):
         if cluster is None or is_finite(self.bandwidth):
             return super()._refit(forecast, values, weight)
         # Leaving out one sample of a cluster leaves the others, and the smallest bandwidth.
-        rows = one_of_each(cluster)
+        rows = sample_of_each_cluster(cluster)
         chosen = clone(self).fit(forecast[rows], values[rows], weight[rows])
         kernel = chosen._with_samples(forecast, values, weight)
         kernel.bandwidth_ = chosen.bandwidth_

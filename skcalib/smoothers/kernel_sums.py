@@ -601,7 +601,7 @@ class BetaSources:
         moments = np.zeros((len(plan.a_edges) - 1, DEGREE, self.mass.shape[1] - skipped))
         for start in range(0, len(self.t), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            a, mass = split(self.t[chunk], plan.total)[0], self.mass[chunk, skipped:]
+            a, mass = scaled_probabilities(self.t[chunk], plan.total)[0], self.mass[chunk, skipped:]
             for panel, rows, polynomials in _panels(plan.a_edges, a):
                 moments[panel] += polynomials @ mass[rows]
         mass = moments[:, 0].sum(axis=1) if self.shares else moments[:, 0, 0]
@@ -643,7 +643,7 @@ class BetaSources:
         nodes, sides = centre + half * NODES, []
         for rows, nearest in ((slice(place), place - 1), (slice(place, None), place)):
             if len(self.t[rows]):
-                a, b = split(self.t[nearest], total)
+                a, b = scaled_probabilities(self.t[nearest], total)
                 sums, log_peak = self._part(rows)._exact(nodes, total, None)
                 sums *= np.exp(log_peak - log_ratio(nodes, a, b))[:, None]
                 sides.append((chebval(z, TO_COEFFICIENTS @ sums).T, log_ratio(t, a, b)))
@@ -654,7 +654,7 @@ class BetaSources:
         """Sums of mass times rho / exp(log_peak), and log_peak; sample rows[i] is left out."""
         level_t, first, size = np.unique(self.t, return_index=True, return_counts=True)
         level_mass = np.add.reduceat(self.mass, first, axis=0)
-        a, b = split(level_t, total)
+        a, b = scaled_probabilities(level_t, total)
         own_level = None if rows is None else np.searchsorted(level_t, t)
         alone = None if rows is None else size[own_level] == 1
         uneven = np.log(self.mass[:, 0].max() / self.mass[:, 0].min())
@@ -751,7 +751,7 @@ _GRID = 260  # points at which reaches are found by bisection; interpolated in b
 _SERIES_FROM = 16.0  # Stirling's series is exact to 1e-14 from here
 
 
-def log_gamma_rest(z: np.ndarray) -> np.ndarray:
+def stirling_remainder(z: np.ndarray) -> np.ndarray:
     """g(z) = log Gamma(z + 1) - z log z + z, without cancellation for large z."""
     z = np.asarray(z, dtype=np.float64)
     large = np.maximum(z, _SERIES_FROM)
@@ -766,7 +766,7 @@ def log_gamma_rest(z: np.ndarray) -> np.ndarray:
     )
 
 
-def split(t: np.ndarray, total: Any) -> tuple[np.ndarray, np.ndarray]:
+def scaled_probabilities(t: np.ndarray, total: Any) -> tuple[np.ndarray, np.ndarray]:
     """L times the probability with logit t, and L times its complement, both to full precision."""
     e = np.exp(-np.abs(t))
     larger, smaller = total / (1 + e), total * e / (1 + e)
@@ -789,17 +789,22 @@ def _xlog_ratio(x, y, difference):
 
 def log_ratio(t: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """log rho(t, a) with b = L - a, the shapes broadcast."""
-    a_star, b_star = split(t, a + b)
+    a_star, b_star = scaled_probabilities(t, a + b)
     corrections = (
-        log_gamma_rest(a) - log_gamma_rest(a_star) + log_gamma_rest(b) - log_gamma_rest(b_star)
+        stirling_remainder(a)
+        - stirling_remainder(a_star)
+        + stirling_remainder(b)
+        - stirling_remainder(b_star)
     )
     return -deviances(a, b, a_star, b_star) - corrections
 
 
 def log_self(t: np.ndarray, total: Any) -> np.ndarray:
     """Log density of the Beta kernel of a point on itself."""
-    a, b = split(t, total)
-    return np.log1p(total) + log_gamma_rest(total) - log_gamma_rest(a) - log_gamma_rest(b)
+    a, b = scaled_probabilities(t, total)
+    return (
+        np.log1p(total) + stirling_remainder(total) - stirling_remainder(a) - stirling_remainder(b)
+    )
 
 
 @dataclass(frozen=True)
@@ -842,7 +847,7 @@ def make_plan(bandwidth: float) -> Plan:
     # The logarithms of 1 + e^t and of Gamma(1 + L e^t) have branch points at a distance of pi.
     curved = np.abs(t) < max(np.log(total), 0) + 40
     t_edges = _cut(t, np.maximum((high - low) / _EXTENT, curved / _CURVED))
-    a = split(t, total)[0]
+    a = scaled_probabilities(t, total)[0]
     a = np.unique(np.clip(np.concatenate([[0.0, total], a, low, high]), 0, total))
     # Logits that a source reaches: the inverse of the increasing functions low and high.
     rising = np.arange(len(t)) * 1e-13 * total
@@ -860,7 +865,7 @@ def make_plan(bandwidth: float) -> Plan:
 
 def _reach(t, total):
     """For each logit the interval of a on which rho > e^_LOG_REACH, by bisection."""
-    a_star = split(t, total)[0]
+    a_star = scaled_probabilities(t, total)[0]
 
     def end(outermost):
         inside, outside = a_star.copy(), np.full_like(a_star, outermost)
@@ -889,12 +894,12 @@ def _matrices(total, t_edges, a_edges, first, last):
     """B of each panel of t, coefficients in t of the kernel for moments in a, by size of reach."""
     centre, half = 0.5 * (a_edges[1:] + a_edges[:-1]), 0.5 * np.diff(a_edges)
     a = np.clip(centre[:, None] + half[:, None] * NODES, 0, total)
-    corrections = log_gamma_rest(a) + log_gamma_rest(total - a)
+    corrections = stirling_remainder(a) + stirling_remainder(total - a)
     t0, step = 0.5 * (t_edges[1:] + t_edges[:-1]), 0.5 * np.diff(t_edges)[:, None] * NODES
-    a0, b0 = split(t0, total)
+    a0, b0 = scaled_probabilities(t0, total)
     # rho(t, a) = rho(t0, a) rho(t, a0) e^((t - t0)(a - a0)): one product and one exponential.
     shift = log_ratio(t0[:, None] + step, a0[:, None], b0[:, None])
-    shift += (log_gamma_rest(a0) + log_gamma_rest(b0))[:, None]
+    shift += (stirling_remainder(a0) + stirling_remainder(b0))[:, None]
     blocks = []
     for size in np.unique(last - first):
         panels = np.flatnonzero(last - first == size)

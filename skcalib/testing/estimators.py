@@ -83,17 +83,19 @@ def check_smoother(
     # Unset seeds are fixed, including those of a wrapped estimator.
     seeds = [name for name, v in params.items() if name.endswith("random_state") and v is None]
     smoother = clone(smoother).set_params(**dict.fromkeys(seeds, 0))
-    worlds = {k: SmootherWorld(smoother, k, np.random.default_rng(random_state)) for k in n_classes}
-    for world in accepted(smoother, worlds, SmootherWorld.fit):
-        world.fit_laws()
-        world.held_out_law()
-        world.prediction_laws()
+    laws_by_number = {
+        k: SmootherLaws(smoother, k, np.random.default_rng(random_state)) for k in n_classes
+    }
+    for laws in accepted(smoother, laws_by_number, SmootherLaws.fit):
+        laws.fit_laws()
+        laws.held_out_law()
+        laws.prediction_laws()
         if not isinstance(smoother, OutOfFoldSmoother):
-            world.operator_laws()
-            world.reordering_laws()
+            laws.operator_laws()
+            laws.reordering_laws()
 
 
-class SmootherWorld:
+class SmootherLaws:
     """Forecasts with ties and corners, labels of every class, weights, new forecasts; the laws."""
 
     def __init__(self, smoother, n_classes, rng, n_samples=60):
@@ -325,17 +327,16 @@ def check_recalibrator(
     >>> from skcalib.testing import check_recalibrator
     >>> check_recalibrator(TemperatureScaling())
     """
-    worlds = {
-        k: RecalibratorWorld(recalibrator, k, np.random.default_rng(random_state))
-        for k in n_classes
+    laws_by_number = {
+        k: RecalibratorLaws(recalibrator, k, np.random.default_rng(random_state)) for k in n_classes
     }
-    for world in accepted(recalibrator, worlds, RecalibratorWorld.fit):
-        world.fit_laws()
-        world.map_laws()
-        world.declaration_law()
+    for laws in accepted(recalibrator, laws_by_number, RecalibratorLaws.fit):
+        laws.fit_laws()
+        laws.map_laws()
+        laws.declaration_law()
 
 
-class RecalibratorWorld:
+class RecalibratorLaws:
     """Miscalibrated forecasts with their labels, others to map, and the laws."""
 
     def __init__(self, recalibrator, n_classes, rng):
@@ -489,18 +490,18 @@ def check_display(
     """
     import matplotlib.pyplot as plt  # here, not before: matplotlib is imported to draw only
 
-    worlds = {}
+    samples = {}
     for k in n_classes:
         rng = np.random.default_rng(random_state)
         P = simplex_points(rng, 60, k)
         y = np.array([rng.choice(k, p=row) for row in P])
         y[:k] = np.arange(k)
-        worlds[k] = y, P
+        samples[k] = y, P
     before = set(plt.get_fignums())
     try:
         with plt.rc_context({"figure.max_open_warning": 0}):  # of the caller's figures too
             for y, P in accepted(
-                constructor, worlds, lambda world: constructor(*map(np.copy, world))
+                constructor, samples, lambda arrays: constructor(*map(np.copy, arrays))
             ):
                 display_laws(constructor, y, P)
     finally:

@@ -80,14 +80,14 @@ def check_score(
         need(score.domain in ("simplex", "moments"), f"domain is {score.domain!r}")
         need(duplicate(score) == score, "a copy, as made by pickle, is not equal to it")
     for k in n_classes if score.domain == "simplex" else (2,):
-        world = ScoreWorld(score, k, np.random.default_rng(random_state))
-        world.entropy_laws()
-        world.loss_laws()
-        world.divergence_laws()
-        world.declaration_laws()
+        laws = ScoreLaws(score, k, np.random.default_rng(random_state))
+        laws.entropy_laws()
+        laws.loss_laws()
+        laws.divergence_laws()
+        laws.declaration_laws()
 
 
-class ScoreWorld:
+class ScoreLaws:
     """Points of the domain of a score, labels or outcomes in its format, and the laws."""
 
     def __init__(self, score, n_classes, rng, n_samples=60):
@@ -421,13 +421,15 @@ def check_notion(
     with law(notion, "It is a Notion that reduces by the mean or the sum."):
         need(isinstance(notion, Notion), "an instance that derives from Notion is needed")
         need(notion.reduce in ("mean", "sum"), f"reduce is {notion.reduce!r}")
-    worlds = {k: NotionWorld(notion, k, np.random.default_rng(random_state)) for k in n_classes}
-    for world in accepted(notion, worlds, NotionWorld.images):
-        world.problem_laws()
-        world.target_laws()
+    laws_by_number = {
+        k: NotionLaws(notion, k, np.random.default_rng(random_state)) for k in n_classes
+    }
+    for laws in accepted(notion, laws_by_number, NotionLaws.images):
+        laws.problem_laws()
+        laws.target_laws()
 
 
-class NotionWorld:
+class NotionLaws:
     """Forecasts with ties and corners, expectations and one-hot labels, and the laws of notions."""
 
     def __init__(self, notion, n_classes, rng, n_samples=40):
@@ -541,14 +543,14 @@ def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state
     with law(link, "It is a Link."):
         need(isinstance(link, Link), "an instance that derives from Link is needed")
     for k in accepted(link, {k: k for k in n_classes}, link.start):
-        world = LinkWorld(link, k, np.random.default_rng(random_state))
-        world.start_laws()
-        world.draw_parameters()
-        world.map_laws()
-        world.declaration_laws()
+        laws = LinkLaws(link, k, np.random.default_rng(random_state))
+        laws.start_laws()
+        laws.draw_parameters()
+        laws.map_laws()
+        laws.declaration_laws()
 
 
-class LinkWorld:
+class LinkLaws:
     """Logits for the preparation, other logits with a wider range, parameters, and the laws."""
 
     def __init__(self, link, n_classes, rng):

@@ -13,7 +13,7 @@ from skcalib._util.formatting import (
     numbers,
     points,
     points_between,
-    rate_interval,
+    rate_interval_text,
     rates,
 )
 from skcalib.error_intervals import ErrorInterval
@@ -131,8 +131,8 @@ def test_numbers_have_the_decimals_of_their_error():
     column = (0.003, 0.5, 0.99998, 1.0)  # one number of decimals, and not four of a half
     assert rates(*column, distinct=False) == ["0.30 %", "50.00 %", "100.00 %", "100.00 %"]
     assert rates(0.5, distinct=False, column=column) == ["50.00 %"]
-    assert rate_interval(0.881, 1.0, *column) == "[88.10, 100.00]"
-    assert rate_interval(0.01234, 0.5, 0.1, 0.2) == "[1.2, 50.0]"
+    assert rate_interval_text(0.881, 1.0, *column) == "[88.10, 100.00]"
+    assert rate_interval_text(0.01234, 0.5, 0.1, 0.2) == "[1.2, 50.0]"
     assert numbers(0.2221, 0.1287) == ["0.222", "0.129"]
     assert numbers(0.00012, 0.00015) == ["0.00012", "0.00015"]
     assert numbers(np.inf, 0.5) == ["infinite", "0.500"]

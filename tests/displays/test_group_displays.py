@@ -23,7 +23,7 @@ from skcalib import (
 )
 from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.displays.groups import ABOVE, BELOW, COLORS, HELD, title
+from skcalib.displays.groups import ABOVE, BELOW, COLORS, NOT_SIGNIFICANT, title
 from skcalib.stats.means import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions
@@ -145,7 +145,9 @@ def test_colours_markers_labels_and_histogram(diagrams):
     held = (diagram.low <= diagram.expected) & (diagram.expected <= diagram.high)
     above = diagram.low > diagram.expected
     assert 0 < held.sum() < len(held) and above.any() and (~held & ~above).any()
-    expected = np.where(held, COLORS[HELD], np.where(above, COLORS[ABOVE], COLORS[BELOW]))
+    expected = np.where(
+        held, COLORS[NOT_SIGNIFICANT], np.where(above, COLORS[ABOVE], COLORS[BELOW])
+    )
     assert [to_hex(color) for color in display.scatter_.get_facecolors()] == expected.tolist()
     assert [to_hex(color) for color in display.interval_.get_colors()] == expected.tolist()
     markers = {}
@@ -153,7 +155,7 @@ def test_colours_markers_labels_and_histogram(diagrams):
         display.scatter_.get_paths(), diagram.regions, diagram.side, strict=True
     ):
         assert np.array_equal(path.vertices, markers.setdefault(side, path.vertices))
-        if side != HELD:
+        if side != NOT_SIGNIFICANT:
             assert region.direction == ("too_low" if side == ABOVE else "too_high")
             assert np.sign(region.mean_outcome - region.expected) == side
     assert not np.array_equal(markers[ABOVE], markers[BELOW])
@@ -188,7 +190,7 @@ def test_title_shows_the_calibration_error_corrected_for_binning():
 
 def test_rules_of_the_regions_that_add_most_are_written(diagrams):
     display, (diagram,) = GroupingDisplay(diagrams).plot(n_rules=2), diagrams
-    told = np.flatnonzero(diagram.side != HELD)
+    told = np.flatnonzero(diagram.side != NOT_SIGNIFICANT)
     share = np.array([r.share for r in diagram.regions])
     adds = share * (diagram.outcome - diagram.expected) ** 2
     best = told[np.argsort(-adds[told])[:2]]
@@ -231,7 +233,7 @@ def test_many_regions_weights_and_small_samples():
     diagram = display.diagrams[0]
     assert len(diagram.regions) > 60
     alpha = display.scatter_.get_facecolors()[:, 3]
-    assert_array_equal(alpha < 1, diagram.side == HELD)  # many are drawn finer
+    assert_array_equal(alpha < 1, diagram.side == NOT_SIGNIFICANT)  # many are drawn finer
     heavy = draw(Y, SCORE, regions=X[:, 1] > 0, n_bins=1, sample_weight=1.0 + 9 * Y)
     assert_allclose(heavy.line_.get_ydata(), np.average(Y, weights=1.0 + 9 * Y))
     for regions in ({"X": X[:240]}, {"regions": np.arange(240) % 4}):  # level sets are large enough

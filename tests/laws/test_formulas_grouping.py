@@ -25,16 +25,16 @@ from skcalib.grouping.bounds import (
     Cells,
     GroupingProblem,
     Options,
-    beside_score,
+    curve_after_step,
     fit_given_regions,
     fit_partition,
     fit_risk,
     functions_of_score,
     model_step,
-    moved_curve,
     partition_terms,
     permutation_pvalue,
     region_table,
+    residual_on_score,
     risk_terms,
     rows_of_regression,
     sign_pvalue,
@@ -595,7 +595,7 @@ def coins():
 
 def mixture_of(y, curve, paths, weight, rows=slice(None)):
     def losses(step, chosen):
-        return Brier().loss(y[chosen], moved_curve(curve[chosen], step))
+        return Brier().loss(y[chosen], curve_after_step(curve[chosen], step))
 
     return Mixing(losses, paths, weight).choose(np.arange(400)[rows])
 
@@ -629,8 +629,10 @@ def test_weights_of_noise_and_of_several_steps(coins):
 
 def test_a_probability_falls_to_a_twentieth_of_itself_at_the_least():
     curve, step = np.array([[0.4, 0.6], [0.2, 0.8]]), np.array([[0.1, -0.1], [-0.4, 0.4]])
-    np.testing.assert_array_equal(moved_curve(curve, 0.0 * step), curve)
-    np.testing.assert_allclose(moved_curve(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
+    np.testing.assert_array_equal(curve_after_step(curve, 0.0 * step), curve)
+    np.testing.assert_allclose(
+        curve_after_step(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21]
+    )
 
 
 @pytest.mark.parametrize("n_test", [1900, 2000, 2100])
@@ -649,13 +651,13 @@ def test_what_the_score_explains_is_removed(n_classes):
     weight = rng.uniform(0.5, 2, 2000)
     logits = np.log(forecast)
     linear = logits - logits.mean(axis=1, keepdims=True)
-    assert np.abs(beside_score(linear, forecast, forecast, weight)).max() < 1e-9
+    assert np.abs(residual_on_score(linear, forecast, forecast, weight)).max() < 1e-9
     smooth = np.sqrt(forecast)
-    assert beside_score(smooth, forecast, forecast, weight).std() < 0.2 * smooth.std()
+    assert residual_on_score(smooth, forecast, forecast, weight).std() < 0.2 * smooth.std()
     curve = rng.dirichlet(np.full(n_classes, 5.0), 2000)  # one that follows no forecast
-    assert np.abs(beside_score(curve, forecast, curve, weight)).max() < 1e-9
+    assert np.abs(residual_on_score(curve, forecast, curve, weight)).max() < 1e-9
     noise = rng.normal(size=(2000, 1))
-    left = beside_score(noise, forecast, forecast, weight)
+    left = residual_on_score(noise, forecast, forecast, weight)
     assert 0.97 < left.std() / noise.std() < 1
     np.testing.assert_allclose(weight @ left, 0, atol=1e-8)
 
@@ -725,10 +727,11 @@ def test_second_bound_by_loops(score, n_classes):
     for train, test in folds:
         model = LinearRegression().fit(features[train], (target - curve)[train], weight[train])
         predicted = model.predict(features)  # column by column
-        step[test] = beside_score(predicted, forecast, curve, weight)[test]  # of each model alone
+        residual = residual_on_score(predicted, forecast, curve, weight)
+        step[test] = residual[test]  # of each model alone
 
     def losses(step, rows):
-        return score.loss(target[rows], moved_curve(curve[rows], step))
+        return score.loss(target[rows], curve_after_step(curve[rows], step))
 
     before, scale = score.loss(target, curve), np.zeros(n)
     for _, test in folds:

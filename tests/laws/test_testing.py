@@ -309,23 +309,23 @@ def test_defects_are_rejected_by_name(check, defective, sentence):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_data_of_the_checkers_are_not_degenerate(n_classes):
     rng = np.random.default_rng(0)
-    scores = formulas.ScoreWorld(Brier(), n_classes, rng)
-    smoothers = estimators.SmootherWorld(QuantileBins(), n_classes, rng)
-    notions = formulas.NotionWorld(TopLabel(), n_classes, rng)
-    for world, names in (
+    scores = formulas.ScoreLaws(Brier(), n_classes, rng)
+    smoothers = estimators.SmootherLaws(QuantileBins(), n_classes, rng)
+    notions = formulas.NotionLaws(TopLabel(), n_classes, rng)
+    for laws, names in (
         (scores, ("target", "forecast")),
         (smoothers, ("forecast", "soft", "new", "distinct")),
         (notions, ("forecast", "target")),
     ):
-        for points in (getattr(world, name) for name in names):
+        for points in (getattr(laws, name) for name in names):
             assert np.ptp(points, axis=0).min() > 0.3
             np.testing.assert_allclose(points.sum(axis=1), 1)
-        assert world.labels.sum(axis=0).min() >= 2
-    for world in (smoothers, notions):
-        assert len(np.unique(world.forecast, axis=0)) < len(world.forecast)
-        assert {0.0, 1.0} <= set(world.forecast.ravel())
+        assert laws.labels.sum(axis=0).min() >= 2
+    for laws in (smoothers, notions):
+        assert len(np.unique(laws.forecast, axis=0)) < len(laws.forecast)
+        assert {0.0, 1.0} <= set(laws.forecast.ravel())
     assert len(np.unique(smoothers.distinct, axis=0)) == len(smoothers.distinct)
     assert np.ptp(smoothers.weight) > 1
-    world = formulas.ScoreWorld(DawidSebastiani(), 2, rng)
-    for moments in (world.target, world.forecast):
+    laws = formulas.ScoreLaws(DawidSebastiani(), 2, rng)
+    for moments in (laws.target, laws.forecast):
         assert (moments[:, 1] > moments[:, 0] ** 2).all()

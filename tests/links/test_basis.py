@@ -145,14 +145,14 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecast
     sums = []
     for entries, kept_entries in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
         monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", entries)
-        monkeypatch.setattr("skcalib.links.basis._KEPT", kept_entries)
+        monkeypatch.setattr("skcalib.links.basis._STORED_ENTRIES", kept_entries)
         basis = fit(forecast, weight, by_class)
         directions, some = Directions(basis, forecast), basis.select(names)
         parts = list(directions)
         assert len(parts) == {1 << 22: 1, 1: len(forecast)}.get(entries, 11)
         logits = np.concatenate([block.logits(theta) for _, block in parts])
         total = sum(block.total(q[rows]) for rows, block in parts)
-        for part in [directions.of(names)] * 2:  # it can be read twice
+        for part in [directions.subset(names)] * 2:  # it can be read twice
             few = sum(block.total(q[rows]) for rows, block in part)
             np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
         sums.append(np.concatenate([logits.ravel(), total, basis.scale]))

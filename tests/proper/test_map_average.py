@@ -40,7 +40,7 @@ def factor(problem):
 def several_blocks(monkeypatch):
     """Blocks of a few samples, which are computed each time."""
     monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
+    monkeypatch.setattr("skcalib.links.basis._STORED_ENTRIES", 0)
 
 
 def dense_terms(problem, model, loss):

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logit
 
 import skcalib as s
-from skcalib.data.class_columns import is_numbering, match_names, plain_event, read_name
+from skcalib.data.class_columns import conventional_event, is_numbering, match_names, read_name
 from skcalib.data.problem import check_problem
 from skcalib.sketches.sketch import summarize
 
@@ -133,11 +133,12 @@ def test_names_of_several_columns(names, classes, expected):
 def test_plain_classes_and_numbered_columns():
     words = ["0", "1"], ["FALSE", "TRUE"], ["no", "Yes"]
     for classes in (BITS, [-1, 1], [False, True], [0.0, 1.0], *words):
-        assert plain_event(classes) is not None and plain_event(np.array(classes)) is not None
+        assert conventional_event(classes) is not None
+        assert conventional_event(np.array(classes)) is not None
     for classes in (["no", "YES"], ["False", "TRUE"], ["n", "Y"], ["negative", "Positive"], [0, 1]):
-        assert plain_event(classes) == 1 and plain_event(classes[::-1]) == 0
+        assert conventional_event(classes) == 1 and conventional_event(classes[::-1]) == 0
     for classes in ([1, 2], ["no", "sick"], [0, 1, 2], [None, 1]):
-        assert plain_event(classes) is None
+        assert conventional_event(classes) is None
     assert is_numbering([0, 1]) and is_numbering(["p1", "p2"]) and is_numbering(["column_0"])
     for names in (["p2", "p1"], ["a", "b"], ["p1", "q2"], [3, 4]):
         assert not is_numbering(names)

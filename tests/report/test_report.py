@@ -26,11 +26,11 @@ from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
 from skcalib.report.diagnosis import logistic_recalibration
 from skcalib.report.findings import (
     TEST_LEVEL,
+    collected_warnings,
     find_errors,
     find_places,
     find_test,
     interval_around,
-    noted,
 )
 from skcalib.report.report import kind_of
 from skcalib.stats.means import MeanInterval
@@ -218,7 +218,7 @@ def test_warnings_become_notes():
     assert note.startswith("60 samples of 20 classes") and note not in shown.verdict
     assert f"Note: {note}" in shown.to_dict()["method"]
     assert report(30).findings.notes == ()
-    with pytest.warns(FutureWarning, match="old"), noted() as notes:
+    with pytest.warns(FutureWarning, match="old"), collected_warnings() as notes:
         for kind in (UserWarning, UserWarning, FutureWarning):
             warnings.warn("old" if kind is FutureWarning else "bad", kind, stacklevel=1)
     assert notes == ["bad"]

@@ -116,11 +116,11 @@ def test_nothing_is_promised_where_nothing_is_gained():
 
 def test_a_bound_below_zero_takes_nothing_off_the_rest():
     low, high = MeanInterval(-0.01, -0.02, -0.005, 0.004), MeanInterval(0.05, 0.03, 0.07, 0.01)
-    refinement = groups.rest_of_loss(REFINEMENT, low)
+    refinement = groups.remaining_loss(REFINEMENT, low)
     assert (refinement.estimate, refinement.low, refinement.high) == pytest.approx(
         (0.2, 0.19, 0.21)
     )
-    refinement = groups.rest_of_loss(REFINEMENT, high)
+    refinement = groups.remaining_loss(REFINEMENT, high)
     assert (refinement.estimate, refinement.high - refinement.estimate) == pytest.approx(
         (0.15, 0.03)
     )
