@@ -837,7 +837,7 @@ class GroupingDiagram(Record):
         return share / share.sum() * (self.outcome - self.expected) ** 2
 
 
-ABOVE, BELOW, HELD = 1, -1, 0
+ABOVE, BELOW, NOT_SIGNIFICANT = 1, -1, 0
 _ROUNDING = 1e-9
 
 
@@ -883,7 +883,7 @@ def grouping_diagram(estimator, *, event=None, scores=None, weight=None):
         low=low,
         high=high,
         expected=expected,
-        side=np.where(above, ABOVE, np.where(below, BELOW, HELD)),
+        side=np.where(above, ABOVE, np.where(below, BELOW, NOT_SIGNIFICANT)),
         n_samples=np.array([region.n_samples for region in regions]),
         grouping_loss=grouping_interval(estimator),
         calibration_error=estimator.calibration_error_corrected_,
@@ -899,11 +899,11 @@ def grouping_interval(estimator):
     )
 
 
-def most_told(diagram, n_rules):
+def regions_with_rules(diagram, n_rules):
     """Indices of the significant regions that add most to the explained grouping loss."""
-    told = np.flatnonzero(diagram.side != HELD)
-    order = np.argsort(-diagram.contribution[told], kind="stable")
-    return told[order[:n_rules]]
+    significant = np.flatnonzero(diagram.side != NOT_SIGNIFICANT)
+    order = np.argsort(-diagram.contribution[significant], kind="stable")
+    return significant[order[:n_rules]]
 
 
 def title(diagram, name, unit):
@@ -928,8 +928,8 @@ def title(diagram, name, unit):
 
 # Blue and vermilion of Okabe and Ito, and grey: distinguishable with any colour vision. The markers
 # differ too.
-COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", HELD: "#9e9e9e"}
-MARKERS = {ABOVE: "^", BELOW: "v", HELD: "o"}
+COLORS = {ABOVE: "#0072b2", BELOW: "#d55e00", NOT_SIGNIFICANT: "#9e9e9e"}
+MARKERS = {ABOVE: "^", BELOW: "v", NOT_SIGNIFICANT: "o"}
 _AREA = 110  # of the largest region, in square points
 _LEAST = 6  # so that small regions are visible
 _MANY = 60  # regions; with more of them, lines and markers are thinner
@@ -959,7 +959,7 @@ def legend_entries(ax, line, diagrams, *, level):
     meaning = {
         ABOVE: "Region above others with equal scores",
         BELOW: "Region below others with equal scores",
-        HELD: f"Region without significant difference ({level})",
+        NOT_SIGNIFICANT: f"Region without significant difference ({level})",
     }
     style = {"linestyle": "", "markersize": 7}
     regions = [
@@ -983,7 +983,7 @@ def write_rules(ax, diagram, n_rules):
     """
     inches, lines = base.width_of(ax), []
     size, letters = ("small", 18) if inches > base.NARROW else ("x-small", 21)  # in an inch
-    for number, index in enumerate(most_told(diagram, n_rules), start=1):
+    for number, index in enumerate(regions_with_rules(diagram, n_rules), start=1):
         region = diagram.regions[index]
         gap = max(abs(region.gap), 1e-6)
         decimals = int(np.clip(np.ceil(-np.log10(gap)) + 1, 2, 5))

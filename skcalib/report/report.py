@@ -1095,7 +1095,7 @@ def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
     return by
 
 
-def _in_order(costs, problem, pos_label):
+def _costs_in_order(costs, problem, pos_label):
     """Rows of costs in the order in which the report has the classes."""
     if costs is None or event_last(problem, pos_label) is problem:
         return costs
@@ -1197,7 +1197,7 @@ class _Model:
     @classmethod
     def of(cls, problem, rule, seed, n_jobs):
         """The terms of a problem; those of recalibrated decisions only with a seed."""
-        with noted():  # the warnings are in the report of each model
+        with collected_warnings():  # the warnings are in the report of each model
             estimates, solved = estimate_errors(problem, "canonical", 0.95)
         brier, log = (estimate.terms for estimate in estimates)
         right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
