@@ -2,7 +2,7 @@
 
 Arrays (.npz) are read at once. Tables in text (.csv, also compressed) and parquet (.parquet), from
 one file, from several with the same columns or from a folder, are read block by block:
-`read_blocks` yields the `Table` of the rows read so far, which keeps compact arrays.
+`read_blocks` yields the `RowTable` of the rows read so far, which keeps compact arrays.
 A column of a block is an array of numbers, or a sequence of texts, of which an empty one is
 missing. Text is read by the module csv, so that labels are what is written, whichever library is
 installed; parquet by pyarrow or polars through narwhals.
