@@ -851,5 +851,5 @@ def _draw_once(ax, points, text, mark, style):
             points = np.concatenate([line.get_xydata(), points])
             line.set_data(*points[np.unique(points[:, 0], return_index=True)[1]].T)
             return line
-    style = {"label": base.once(ax, text), "gid": mark, "zorder": 1.5, **style}
+    style = {"label": base.new_legend_text(ax, text), "gid": mark, "zorder": 1.5, **style}
     return ax.plot(*points.T, **style)[0]
