@@ -83,8 +83,8 @@ def in_reference(name, before):
 
 def in_suites(name, facts):
     """The line of test, in the table that the suites run over, with facts of the display."""
-    line = f"    yield from _recipes(s.displays.{name}.from_predictions, {facts})"
-    return "tests/public_functions.py", r"^    small = ", line
+    line = f"        *_recipes(s.displays.{name}.from_predictions, {facts}),"
+    return "tests/public_functions.py", r"^        \*_recipes\(s.RecalibrationDisplay", line
 
 
 def in_quantities(name, entry):
@@ -119,9 +119,8 @@ ADDITIONS = (
             in_reference("errors.cumulative_range_error", "ks_calibration_error"),
             (
                 "tests/public_functions.py",
-                r"^    yield from _recipes\(s.smooth_calibration_error",
-                "    yield from _recipes(s.errors.cumulative_range_error, {}, classwise, "
-                "one_row=True)",
+                r"^        \*_recipes\(s.smooth_calibration_error",
+                "        *_recipes(s.errors.cumulative_range_error, {}, classwise, one_row=True),",
             ),
         ),
         (
