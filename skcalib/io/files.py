@@ -16,7 +16,7 @@ import gzip
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -40,12 +40,8 @@ from skcalib.io import roles
 from skcalib.io.roles import SAMPLE, check_names, find_roles, shortened, stands_for_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from os import PathLike
-    from pathlib import Path
-    from typing import Any
 
-    from skcalib._util.types import MatrixLike
     from skcalib.io.roles import Cells, NumbersOfTexts, Roles
 
 _TABLES = (".csv", ".parquet")
