@@ -855,26 +855,25 @@ def _parquet_errors(path):
 
 def _parquet_blocks(path):
     """Yield the names of the columns with the first rows, then blocks of all rows, as columns."""
-    n_rows = 0
+    n_rows, names = 0, None
     with _parquet_errors(path):
         import narwhals as nw
 
-        names = None
-        for frame in map(nw.from_native, _frames(path)):
+        announced = _announced_rows(path)
+        for frame in map(nw.from_native, _frames(path, announced)):
             if names is None:
                 names = [name for name in frame.columns if not name.startswith("__index_level_")]
                 yield names, [_cells(frame[name].head(SAMPLE)) for name in names]
             if len(frame):
                 n_rows += len(frame)
                 yield [_cells(frame[name]) for name in names]
-    announced = count_rows(path)
     if n_rows != announced:
         raise ValueError(
             f"{path.name} is damaged: it announces {announced:,} rows and has {n_rows:,}."
         )
 
 
-def _frames(path):
+def _frames(path, n_rows):
     """Tables of pyarrow or, without it, of polars, of some rows each, or one without rows."""
     if find_spec("pyarrow") is not None:
         import pyarrow as pa
@@ -882,8 +881,9 @@ def _frames(path):
 
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            names = [name for name in schema.names if name not in _index_columns(schema)]
-            if not file.metadata.num_rows:
+            index = _index_columns(schema)
+            names = [name for name in schema.names if name not in index]
+            if not n_rows:
                 yield schema.empty_table().select(names)
             for group in range(file.num_row_groups):  # of all at once, buffers would be kept
                 for batch in file.iter_batches(_BATCH, row_groups=[group], columns=names):
@@ -892,7 +892,7 @@ def _frames(path):
         import polars as pl
 
         table = pl.scan_parquet(path)
-        for start in range(0, max(count_rows(path), 1), _BATCH):
+        for start in range(0, max(n_rows, 1), _BATCH):
             yield table.slice(start, _BATCH).collect()
 
 
@@ -924,10 +924,16 @@ def count_rows(path: Path) -> int:
             lines = file.read(2**22).count(b"\n")
             return round(lines * path.stat().st_size / max(raw.tell(), 1))
     with _parquet_errors(path):
-        if find_spec("pyarrow") is not None:
-            from pyarrow.parquet import read_metadata
+        return _announced_rows(path)
 
-            return read_metadata(path).num_rows
-        import polars as pl
 
-        return pl.scan_parquet(path).select(pl.len()).collect().item()
+def _announced_rows(path):
+    """How many rows a parquet file announces."""
+    if find_spec("pyarrow") is not None:
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(path) as file:
+            return file.metadata.num_rows
+    import polars as pl
+
+    return pl.scan_parquet(path).select(pl.len()).collect().item()

@@ -436,6 +436,20 @@ def test_messages_of_parquet(parquet):
         assert said.startswith(f"p.parquet {message}")
 
 
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    """By polars, in blocks, and an error is told once."""
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("narwhals")
+    path = tmp_path / "p.parquet"
+    polars.DataFrame({"y": [0, 1, 0], "p": [0.25, 0.5, 0.75]}).write_parquet(path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr("skcalib.io.files._BATCH", 2)
+    assert read_predictions(path).y_proba.tolist() == [0.25, 0.5, 0.75]
+    path.write_bytes(b"PAR1" + b"x" * 20 + b"PAR1")
+    said = message_of(read_predictions, path)
+    assert said.count("p.parquet is not a readable parquet file: ") == 1
+
+
 @pytest.mark.parametrize("missing", [["narwhals"], ["pyarrow", "polars"]])
 def test_parquet_without_a_library_is_refused(tmp_path, monkeypatch, missing):
     for library in missing:
