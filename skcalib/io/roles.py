@@ -274,23 +274,22 @@ def find_roles(
 
 def _find_label(name, columns, taken, event):
     """The column of labels, by its name; columns at the places `taken` have another role."""
-    certain = [column for column in columns if normalised_name(column.name) in LABEL_NAMES]
-    named = certain
+    named = pool = [c for c in columns if normalised_name(c.name) in LABEL_NAMES]
     if not named:
         outcomes = [c for c in columns if states_outcome(c.name) and not c.names_forecast]
-        outcomes = [c for c in outcomes if c.place not in taken] or outcomes
-        named = [column for column in outcomes if column.may_hold_labels] or outcomes
-    most = max(2, sum(column.is_share for column in columns))  # classes
-    pool = named
-    if not named or (not certain and min(column.n_values for column in named) > most):
-        pool = named + [
-            column
-            for column in columns
-            if column.may_hold_labels
-            and column.n_values <= most
-            and column.place not in taken
-            and not (column.names_forecast or column.identifies or column.name in _UNNAMED)
-        ]
+        named = [c for c in outcomes if c.place not in taken] or outcomes
+        pool = [c for c in named if c.may_hold_labels]
+        most = max(2, sum(c.is_share for c in columns))  # classes
+        if not any(c.n_values <= most for c in pool):
+            pool += [
+                c
+                for c in columns
+                if c.may_hold_labels
+                and c.n_values <= most
+                and c.place not in taken
+                and not (c.names_forecast or c.identifies or c.name in _UNNAMED)
+            ]
+        pool = pool or named
     if event is not None and len(pool) > 1:
         spelled = {form.casefold() for form in forms(event)}
         pool = [
@@ -350,7 +349,7 @@ def _find_probabilities(name, label, columns):
         raise _choice(name, [*stated, *fractions], "probability", "score_column")
     else:
         pool = stated
-    pool = [column for column in pool if len(pool) > 1 and column.has_fractions] or pool
+    pool = [column for column in pool if column.has_fractions] or pool
     if len(pool) > 1:
         raise _choice(name, pool, "probability", "score_column")
     return pool

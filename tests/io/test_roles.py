@@ -155,6 +155,11 @@ REFUSED = {
         LABEL,
         ["bought"],
     ),
+    "an outcome of two dates": (
+        {"event": two("2026-01-01", "2026-02-01"), "bought": FLAG, "score": P},
+        LABEL,
+        ["bought"],
+    ),
     "two spellings of a number": (
         {"visits": AGE, "bought": two("0", "1.0"), "score": P},
         LABEL,
