@@ -141,10 +141,10 @@ def test_confidences(names, columns, tmp_path):
 @pytest.mark.parametrize(
     ("names", "columns", "proba"),
     [
-        ("label,score", (Y, P), P),  # with values below one half
-        ("y_true,score", (RIGHT, CONFIDENCE), CONFIDENCE),  # as the message advises
+        ("label,score", (Y, P), P),
+        ("y_true,score", (RIGHT, CONFIDENCE), CONFIDENCE),
         ("label,pred,p_1,confidence", (Y, PREDICTED, P, CONFIDENCE), P),
-        ("label,pred,score", (Y, PREDICTED, P), P),
+        ("label,pred,score", (Y, PREDICTED, P), P),  # with values below one half
     ],
     ids=["low", "correct", "beside a probability", "score"],
 )
@@ -157,6 +157,9 @@ def test_probabilities_beside_predictions(names, columns, proba, tmp_path):
 def test_the_calibration_of_a_confidence(tmp_path):
     """As the message advises, by names that are asked for."""
     path = tmp_path / "f.csv"
+    path.write_text(f"label,confidence\n{lines(Y, P)}")  # with values below one half
+    with pytest.raises(ValueError, match="its probability, 'confidence': pass score_column="):
+        read_predictions(path)
     path.write_text(f"correct,confidence\n{lines(RIGHT, CONFIDENCE)}")
     for chosen, words in (
         ({}, "label_column='correct'"),
