@@ -52,9 +52,97 @@ from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve
 __all__ = ["Display"]
 
 
+# --- Docstrings -----------------------------------------------------------------------------------
+
+
+_CONSTRUCTORS = by_name("""\
+y_true : array-like of shape (n_samples,)
+    Labels.
+y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Probability of the positive class, or of each class.
+estimator : classifier
+    Fitted, unless `cv` is given.
+cv : None, int or splitter, default=None
+    None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
+    out-of-fold probabilities are used.
+sketch : ForecastSketch
+    Sums over cells of the probability; its notion determines the panels.
+name : str, default=None
+    Name of the forecasts or of a single model, in the legend or the title; of a classifier its
+    class by default, with "decision values" if the scores are these (:ref:`decision_values`).
+ax : Axes or array of Axes, default=None
+    Where to draw.
+**plot_params : dict
+    Further arguments of `plot`.
+""")
+_PLOT = by_name("""\
+ax : Axes or array of Axes, default=None
+    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
+    panels need an array of Axes, one each.
+name : str, default=None
+    Name of a single model, in the legend or the title, instead of its own.
+scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
+    Scale of both axes, on which the diagonal is a straight line.
+    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
+    Then it is the square root (of the probability of the crowded end), and the logit where
+    95 % of them lie within .02 of the end and none is exactly 0 or 1; frequencies of 0 and 1
+    lie beyond a logit axis. Displays on the same Axes share a scale.
+ref_line, histogram, legend : bool, default=True
+    Whether to draw the diagonal, the histogram of the forecasts and the legend.
+curve_kwargs : dict, default=None
+    Arguments for ``Axes.plot``.
+band_kwargs : dict, default=None
+    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
+hist_kwargs : dict, default=None
+    Arguments for ``Axes.hist``.
+ref_line_kwargs : dict, default=None
+    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
+**kwargs : dict
+    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
+    also holds for the band and the histogram.
+""")
+_PLOT_RAISES = by_name("""\
+ValueError
+    If `ax` cannot hold the panels, and for an unknown option.
+TypeError
+    For an argument that is not a property of a line.
+""")
+_ATTRIBUTES = by_name("""\
+ax_ : Axes or list of Axes
+    The panel or panels.
+figure_ : Figure
+    The figure.
+""")
+
+
+def complete_docstrings(cls):
+    """Add to the docstrings of a display what they leave out; returns the class."""
+    class_sections = sections_of(cls.__doc__)
+    of_class = ENTRIES | _CONSTRUCTORS | by_name(class_sections.get("Parameters", ""))
+    for name, method in vars(cls).items():
+        function = getattr(method, "__func__", method)
+        if (name == "plot" or name.startswith("from_")) and function.__doc__:
+            of_plot = name == "plot"
+            sections = sections_of(function.__doc__)
+            add_parameters(function, sections, _PLOT if of_plot else of_class)
+            state = " itself" if of_plot else ", drawn"
+            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
+            if of_plot:
+                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
+                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
+            function.__doc__ = docstring_of(sections)
+    if class_sections:
+        add_parameters(cls, class_sections, of_class)
+        attributes = by_name(class_sections.get("Attributes", ""))
+        add_entries(class_sections, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
+        cls.__doc__ = docstring_of(class_sections)
+    return cls
+
+
 # --- The base class -------------------------------------------------------------------------------
 
 
+@complete_docstrings
 class Display:
     """A figure of labels and forecasts."""
 
@@ -159,96 +247,6 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner, grou
     )
     features = X if len(rows) == len(y) else take_rows(X, rows)
     return problem, features, rows
-
-
-# --- Docstrings -----------------------------------------------------------------------------------
-
-
-_CONSTRUCTORS = by_name("""\
-y_true : array-like of shape (n_samples,)
-    Labels.
-y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Probability of the positive class, or of each class.
-estimator : classifier
-    Fitted, unless `cv` is given.
-cv : None, int or splitter, default=None
-    None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-    out-of-fold probabilities are used.
-sketch : ForecastSketch
-    Sums over cells of the probability; its notion determines the panels.
-name : str, default=None
-    Name of the forecasts or of a single model, in the legend or the title; of a classifier its
-    class by default, with "decision values" if the scores are these (:ref:`decision_values`).
-ax : Axes or array of Axes, default=None
-    Where to draw.
-**plot_params : dict
-    Further arguments of `plot`.
-""")
-_PLOT = by_name("""\
-ax : Axes or array of Axes, default=None
-    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
-    panels need an array of Axes, one each.
-name : str, default=None
-    Name of a single model, in the legend or the title, instead of its own.
-scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-    Scale of both axes, on which the diagonal is a straight line.
-    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
-    Then it is the square root (of the probability of the crowded end), and the logit where
-    95 % of them lie within .02 of the end and none is exactly 0 or 1; frequencies of 0 and 1
-    lie beyond a logit axis. Displays on the same Axes share a scale.
-ref_line, histogram, legend : bool, default=True
-    Whether to draw the diagonal, the histogram of the forecasts and the legend.
-curve_kwargs : dict, default=None
-    Arguments for ``Axes.plot``.
-band_kwargs : dict, default=None
-    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
-hist_kwargs : dict, default=None
-    Arguments for ``Axes.hist``.
-ref_line_kwargs : dict, default=None
-    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
-**kwargs : dict
-    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
-    also holds for the band and the histogram.
-""")
-_PLOT_RAISES = by_name("""\
-ValueError
-    If `ax` cannot hold the panels, and for an unknown option.
-TypeError
-    For an argument that is not a property of a line.
-""")
-_ATTRIBUTES = by_name("""\
-ax_ : Axes or list of Axes
-    The panel or panels.
-figure_ : Figure
-    The figure.
-""")
-
-
-def complete_docstrings(cls):
-    """Add to the docstrings of a display what they leave out; returns the class."""
-    class_sections = sections_of(cls.__doc__)
-    of_class = ENTRIES | _CONSTRUCTORS | by_name(class_sections.get("Parameters", ""))
-    for name, method in vars(cls).items():
-        function = getattr(method, "__func__", method)
-        if (name == "plot" or name.startswith("from_")) and function.__doc__:
-            of_plot = name == "plot"
-            sections = sections_of(function.__doc__)
-            add_parameters(function, sections, _PLOT if of_plot else of_class)
-            state = " itself" if of_plot else ", drawn"
-            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
-            if of_plot:
-                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
-                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
-            function.__doc__ = docstring_of(sections)
-    if class_sections:
-        add_parameters(cls, class_sections, of_class)
-        attributes = by_name(class_sections.get("Attributes", ""))
-        add_entries(class_sections, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
-        cls.__doc__ = docstring_of(class_sections)
-    return cls
-
-
-complete_docstrings(Display)  # `__init_subclass__` does so for its subclasses
 
 
 # --- Displays with a diagonal ---------------------------------------------------------------------
