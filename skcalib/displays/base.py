@@ -252,6 +252,10 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner, grou
 # --- Displays with a diagonal ---------------------------------------------------------------------
 
 
+CALIBRATED = "Perfectly calibrated"  # the diagonal of outcomes
+UNCHANGED = "Unchanged"  # that of a map
+
+
 class DiagonalDisplay(Display):
     """Base class: curves against scores, on panels with the diagonal and a histogram of the scores.
 
@@ -260,7 +264,7 @@ class DiagonalDisplay(Display):
     """
 
     _parts: ClassVar[tuple[str, ...]]
-    _diagonal: ClassVar[str] = "Perfectly calibrated"
+    _diagonal: ClassVar[str] = CALIBRATED
     _outcome: ClassVar[str] = "Observed frequency"
 
     def _draw_panels(self, axes, panels, samples, *, ref_style, hist_style, **options):
@@ -693,7 +697,6 @@ def bin_edges(ax):
 # --- Legends --------------------------------------------------------------------------------------
 
 
-DIAGONALS = "Perfectly calibrated", "Unchanged"  # of outcomes, and of a map
 _SHARED = "skcalib shared legend"  # of several panels, on their figure
 _NARROW_LEGEND = 4.0  # inches; legends of narrower axes have smaller letters
 _BELOW_AXES = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "frameon": False}
@@ -723,7 +726,7 @@ def new_legend_text(ax, text):
 def legend_entries(ax):
     """Pairs (artist, text) of the artists on the axes that have a label, the diagonal last."""
     entries = zip(*ax.get_legend_handles_labels(), strict=True)
-    return sorted(entries, key=lambda entry: entry[1] in DIAGONALS)
+    return sorted(entries, key=lambda entry: entry[1] in (CALIBRATED, UNCHANGED))
 
 
 def fills_figure(axes):

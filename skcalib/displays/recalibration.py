@@ -102,7 +102,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
     """
 
     _parts = ("line", "ref_line", "ax_hist")
-    _diagonal = "Unchanged"
+    _diagonal = base.UNCHANGED
     _outcome = "Recalibrated probability"
 
     def __init__(self, maps: list[RecalibrationMap]) -> None:
