@@ -345,8 +345,11 @@ def histogram_scale(rows, edges):
 def scores_of(records):
     """Scores and weights of all samples of curves or maps, such as those of folds; or None."""
     known = [record for record in records if record.scores is not None]
-    fields = ("scores", "weight") if known else ()
-    return tuple(np.concatenate([getattr(record, of) for record in known]) for of in fields) or None
+    if not known:
+        return None
+    return tuple(
+        np.concatenate([getattr(record, of) for record in known]) for of in ("scores", "weight")
+    )
 
 
 # --- Events, each of which has a panel ------------------------------------------------------------
@@ -636,10 +639,12 @@ def _choose_scale(quantiles, scale):
             "scale='logit' shows no forecasts of exactly 0 or 1, which occur: use scale='sqrt', or "
             "clip the forecasts."
         )
+    if scale != "auto":
+        return scale
+    if not (at_zero or at_one):
+        return "linear"
     very = (at_zero and at_one) or np.any((q95 < 0.02) | (q05 > 0.98))
-    crowded = "logit" if very and inside else "sqrt"
-    automatic = crowded if at_zero or at_one else "linear"
-    return automatic if scale == "auto" else scale
+    return "logit" if very and inside else "sqrt"
 
 
 def _set_scale(ax, quantiles, scale):
