@@ -515,8 +515,7 @@ class GroupingDisplay(base.DiagonalDisplay):
         X = weighted_features(X, sample_weight, n_samples)
         if regions is not None:
             regions = check_regions(regions, n_samples)[weighted_rows(sample_weight, n_samples)]
-        if regions is not None:  # samples per level set: those of its regions, two for a stump
-            region_ratio = region_ratio * len(np.unique(regions))
+            region_ratio = region_ratio * len(np.unique(regions))  # samples per level set
         elif isinstance(partitioner, str) and partitioner == "stump":
             region_ratio = 2 * region_ratio
         rng = check_random_state(random_state)
