@@ -320,10 +320,11 @@ def _label(ax, event, groups, total, *, both):
     low, high = ax.get_xlim()
     ends = min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low))
     ax.set_xlim(ends, auto=None)  # a panel that shares the axis may need more
-    cut = f"{len(groups)} of {total:,} groups: the smallest p-values"
-    title = [base.event_text(event) if event else "", cut if total > len(groups) else ""]
-    if any(title):
-        ax.set_title("\n".join(filter(None, title)), fontsize="medium")
+    lines = [base.event_text(event)] if event else []
+    if total > len(groups):
+        lines.append(f"{len(groups)} of {total:,} groups: the smallest p-values")
+    if lines:
+        ax.set_title("\n".join(lines), fontsize="medium")
     for child in [child for child in ax.child_axes if child.get_label() == "skcalib counts"]:
         child.remove()
     right = ax.secondary_yaxis("right", label="skcalib counts")
