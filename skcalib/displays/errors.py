@@ -787,6 +787,13 @@ ERRORS = {
     for name, quantity in by("curve", (*QUANTITIES, DEBIASED)).items()
 }
 
+#: Lines of constant or expected error: legend text and line style.
+KEYS: dict[str, tuple[str, Any]] = {
+    "prediction": ("expected by the folded normal", "--"),
+    "floor": ("expected if calibrated", ":"),
+    "truth": ("truth", "-."),
+}
+
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger
@@ -918,11 +925,3 @@ def _expected(problem, function, sizes, weighted):
             * sum(expected_errors_of_subsamples(s, e, weight, bins, size) for s, e in problems)
         )
     return tuple(np.array(rows).T)
-
-
-#: Lines of constant or expected error: legend text and line style.
-KEYS: dict[str, tuple[str, Any]] = {
-    "prediction": ("expected by the folded normal", "--"),
-    "floor": ("expected if calibrated", ":"),
-    "truth": ("truth", "-."),
-}
