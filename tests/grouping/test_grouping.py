@@ -258,6 +258,19 @@ def test_missing_values_follow_the_tags(sample, options, allowed):
         assert np.isfinite(estimator.fit(X, y, y_proba).grouping_loss_)
 
 
+def test_arguments_of_fit_do_not_stay_on_the_estimator(sample):
+    """Only parameters and fitted attributes are left, also after a fit that failed."""
+    estimator = fast(region_ratio=6)
+    parameters = set(estimator.get_params())
+    assert set(vars(estimator)) == parameters
+    with pytest.raises(ValueError, match="pass y_proba"):
+        estimator.fit(sample.X, sample.y)
+    assert set(vars(estimator)) == parameters
+    estimator.fit(sample.X, sample.y, y_proba=sample.y_proba, regions=np.arange(len(sample.y)) % 2)
+    fitted = set(vars(estimator)) - parameters
+    assert fitted and all(name.endswith("_") and not name.startswith("_") for name in fitted)
+
+
 def test_classifiers_fitted_frozen_and_cross_validated():
     X, y = make_classification(1200, n_informative=6, flip_y=0.1, random_state=0)
     classifier = LogisticRegression().fit(X[:400], y[:400])
