@@ -177,7 +177,7 @@ def test_records_by_hand(sample):
             "high": high,
         }
         for field, number in numbers.items():
-            assert getattr(record, field) == pytest.approx(number), field
+            assert getattr(record, field) == pytest.approx(number, rel=1e-7), field
         assert record.event == "class 1"
         noise[record.level_set, name] = size / level.sum(), residual.var() / (size - 1)
     for record in estimator.regions_:

@@ -954,6 +954,7 @@ def test_the_default_model_one_that_says_nothing_and_few_samples():
         return fit_problem(problem, Brier(), QuantileBins(4), partitioner, None, OPTIONS, method, 4)
 
     by_model, both, regions = (fit(None, method) for method in ("risk", "auto", "partition"))
+    assert by_model == fit_risk(problem, Brier(), QuantileBins(4), None, OPTIONS, 4)
     names = ("plugin", "bias", "induced", "n_regions", "n_measured", "singletons", "table")
     assert both == replace(by_model, **{name: getattr(regions, name) for name in names})
     problem = replace(problem_of(weighted=False), features=np.zeros((120, 2)))
