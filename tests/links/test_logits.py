@@ -1,4 +1,4 @@
-"""Units of logits: a robust spread, and ranks where tails are heavy; other values stay."""
+"""Logits: logarithms of tiny forecasts, and units, or ranks where tails are heavy."""
 
 import pickle
 
