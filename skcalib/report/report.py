@@ -862,7 +862,10 @@ class ComparisonReport(Rendered):
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
         params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
-        report = partial(CalibrationReport.from_predictions, y_true, X=X, **params)
+
+        def report(proba, name):
+            return CalibrationReport.from_predictions(y_true, proba, X, name=name, **params)
+
         return cls(_report_each(report, y_proba), n_jobs=n_jobs)
 
     @classmethod
@@ -905,9 +908,11 @@ class ComparisonReport(Rendered):
         """
         _check_mapping(sketches, "sketches", "sketches")
         params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
-        named = {str(name): sketch for name, sketch in sketches.items()}
-        report = partial(CalibrationReport.from_sketch, **params)
-        return cls(_report_each(report, named), n_jobs=n_jobs)
+
+        def report(sketch, name):
+            return CalibrationReport.from_sketch(sketch, name=str(name), **params)
+
+        return cls(_report_each(report, sketches), n_jobs=n_jobs)
 
     @classmethod
     @checks_parameters
@@ -958,7 +963,10 @@ class ComparisonReport(Rendered):
             y = check_y(y, name="y")
             groups = params.get("groups")
             cv = make_folds(cv, X, y, groups, groups)
-        report = partial(CalibrationReport.from_estimator, X=X, y=y, cv=cv, **params)
+
+        def report(estimator, name):
+            return CalibrationReport.from_estimator(estimator, X, y, cv=cv, name=name, **params)
+
         return cls(_report_each(report, estimators), n_jobs=n_jobs)
 
     @property
@@ -1023,7 +1031,7 @@ def _report_each(make, models):
         with warnings.catch_warnings():
             if reports:
                 warnings.filterwarnings("ignore", "groups has only")
-            reports[str(name)] = make(model, name=name)
+            reports[str(name)] = make(model, name)
     return reports
 
 
