@@ -1244,26 +1244,29 @@ def _paired(first, second, quantity, level):
         values = loss(target, model.problem.forecast)
         return values - loss(target, model.curve) if is_gain else values
 
-    def difference(target):
-        return np.subtract(terms(first, target), terms(second, target))
-
-    if all(np.isinf(terms(model, problem.target)).any() for model in (first, second)):
+    minuend, subtrahend = terms(first, problem.target), terms(second, problem.target)
+    if np.isinf(minuend).any() and np.isinf(subtrahend).any():
         return None
     if quantity in first.estimates:
         estimate = first.estimates[quantity] - second.estimates[quantity]
-    mean = mean_interval(
-        difference(problem.target), confidence_level=level, estimate=estimate, **rows
-    )
-    student = mean, _pvalue(mean.estimate, [mean.standard_error], [independent_size(**rows) - 1])
+    mean = mean_interval(minuend - subtrahend, confidence_level=level, estimate=estimate, **rows)
+    error, degrees = mean.standard_error, independent_size(**rows) - 1
+    of_student = mean, _pvalue(mean.estimate, [error], [degrees])
+    if loss is None or not np.isfinite([mean.estimate, error]).all():
+        return of_student
     between = between_forecasts(first.problem.forecast, second.problem.forecast)
-    is_finite = np.isfinite([mean.estimate, mean.standard_error]).all()
-    if loss is None or not is_finite or not has_few_labels(between, problem.target, problem.weight):
-        return student
+    if not has_few_labels(between, problem.target, problem.weight):
+        return of_student
     limits = mean_loss_interval(
-        difference, between, problem.target, level, estimate=estimate, **rows
+        lambda target: terms(first, target) - terms(second, target),
+        between,
+        problem.target,
+        level,
+        estimate=estimate,
+        **rows,
     )
     if limits.standard_error == 0:  # the same difference for every label
-        return student
+        return of_student
     return limits, interval_pvalue(limits, level)
 
 
