@@ -78,7 +78,7 @@ from skcalib.report.wording import (
 )
 
 if TYPE_CHECKING:
-    from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
+    from skcalib.report.findings import Compared, ErrorFinding, Findings
 
 
 #: Most classes in a table, the most harmful first.

@@ -1,6 +1,7 @@
 """`CalibrationReport` of one model, and `ComparisonReport` of several.
 
-`find_differences` compares the models, and `DecisionRule` their decisions."""
+`find_differences` compares the models, and `DecisionRule` their decisions.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +119,6 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from skcalib.data.problem import ForecastSummary, Problem
     from skcalib.proper.map_average import AveragedProblem
 
 
