@@ -529,6 +529,11 @@ class Reported(Protocol):
         """Where the forecasts are from."""
         ...
 
+    @property
+    def binary(self) -> Problem:
+        """The problem of the event or, for several classes, of the confidence."""
+        ...
+
 
 class Compared(Protocol):
     """What the page of a comparison reads."""
