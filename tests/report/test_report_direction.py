@@ -362,8 +362,8 @@ def test_the_best_of_all_orders_of_columns(n_classes):
         y, score = classes(600, n_classes, seed=rng)
         assert "column_order" not in kinds(y, score)
         sentence = kinds(y, score[:, order])["column_order"]
-        more = re.search(r"and (\d+) more", sentence)
-        assert sentence.count("class ") + int(more[1] if more else 0) >= n_classes / 3
+        further = re.search(r"and (\d+) more", sentence)
+        assert sentence.count("class ") + int(further[1] if further else 0) >= n_classes / 3
 
 
 def test_a_suspicion_comes_first_and_replaces_the_advice():
