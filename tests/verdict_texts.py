@@ -143,7 +143,8 @@ _NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
 
 def contradictions(report, text=""):
     """Pairs of statements of one report that cannot both hold; `report` is its dictionary."""
-    headline, direction, found = report["headline"], report["direction"], report["miscalibrated"]
+    headline, direction = report["headline"], report["direction"]
+    miscalibrated = report["miscalibrated"]
     verdict, suspicions = " ".join([headline, *report["verdict"]]), report["suspicions"]
     checked = headline.startswith("Check ") and _NOT_READ & set(report["suspicion_kinds"])
     said = {name for name, pattern in _SAYS.items() if pattern.search(headline)}
@@ -151,10 +152,12 @@ def contradictions(report, text=""):
     off = [place["label"] for place in report["places"] if place["detected"]]
     faults = {
         f"the input is suspect, the direction {direction}": checked and direction is not None,
-        f"miscalibrated is {found}, the direction {direction}": (
-            not checked and found != (direction is not None)
+        f"miscalibrated is {miscalibrated}, the direction {direction}": (
+            not checked and miscalibrated != (direction is not None)
         ),
-        "miscalibrated, and no evidence of it": found and _NOTHING_FOUND.search(verdict + text),
+        "miscalibrated, and no evidence of it": (
+            miscalibrated and _NOTHING_FOUND.search(verdict + text)
+        ),
         f"the direction is {direction}, the headline: {headline}": (
             said - expected or (expected - said and not suspicions)
         ),
@@ -164,7 +167,9 @@ def contradictions(report, text=""):
         f"a suspicion is not told first: {report['verdict'][:1]}": (
             suspicions and report["verdict"][0] != suspicions[0]
         ),
-        f"no evidence of miscalibration, and {', '.join(off)} significantly off": off and not found,
+        f"no evidence of miscalibration, and {', '.join(off)} significantly off": (
+            off and not miscalibrated
+        ),
         **_of_advice(report, verdict),
         **_of_errors(report, verdict),
         **_of_groups(report, verdict),

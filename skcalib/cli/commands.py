@@ -168,7 +168,7 @@ def report_of_files(
         if sketch is not None:
             labels = sketch.classes_ if labels is None else labels
             label = ColumnNames.known_of(sketch).label
-            for earlier, known in label_names.items():  # no samples would tell outcomes apart
+            for earlier, known in label_names.items():  # a sketch has no samples to compare
                 if None not in (label, known) and not is_same_label(label, known):
                     raise ValueError(
                         f"{path.name} has the labels {label!r}, and {earlier} has {known!r}: "

@@ -52,9 +52,97 @@ from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve
 __all__ = ["Display"]
 
 
+# --- Docstrings -----------------------------------------------------------------------------------
+
+
+_CONSTRUCTORS = by_name("""\
+y_true : array-like of shape (n_samples,)
+    Labels.
+y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Probability of the positive class, or of each class.
+estimator : classifier
+    Fitted, unless `cv` is given.
+cv : None, int or splitter, default=None
+    None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
+    out-of-fold probabilities are used.
+sketch : ForecastSketch
+    Sums over cells of the probability; its notion determines the panels.
+name : str, default=None
+    Name of the forecasts or of a single model, in the legend or the title; of a classifier its
+    class by default, with "decision values" if the scores are these (:ref:`decision_values`).
+ax : Axes or array of Axes, default=None
+    Where to draw.
+**plot_params : dict
+    Further arguments of `plot`.
+""")
+_PLOT = by_name("""\
+ax : Axes or array of Axes, default=None
+    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
+    panels need an array of Axes, one each.
+name : str, default=None
+    Name of a single model, in the legend or the title, instead of its own.
+scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
+    Scale of both axes, on which the diagonal is a straight line.
+    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
+    Then it is the square root (of the probability of the crowded end), and the logit where
+    95 % of them lie within .02 of the end and none is exactly 0 or 1; frequencies of 0 and 1
+    lie beyond a logit axis. Displays on the same Axes share a scale.
+ref_line, histogram, legend : bool, default=True
+    Whether to draw the diagonal, the histogram of the forecasts and the legend.
+curve_kwargs : dict, default=None
+    Arguments for ``Axes.plot``.
+band_kwargs : dict, default=None
+    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
+hist_kwargs : dict, default=None
+    Arguments for ``Axes.hist``.
+ref_line_kwargs : dict, default=None
+    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
+**kwargs : dict
+    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
+    also holds for the band and the histogram.
+""")
+_PLOT_RAISES = by_name("""\
+ValueError
+    If `ax` cannot hold the panels, and for an unknown option.
+TypeError
+    For an argument that is not a property of a line.
+""")
+_ATTRIBUTES = by_name("""\
+ax_ : Axes or list of Axes
+    The panel or panels.
+figure_ : Figure
+    The figure.
+""")
+
+
+def complete_docstrings(cls):
+    """Add to the docstrings of a display what they leave out; returns the class."""
+    class_sections = sections_of(cls.__doc__)
+    of_class = ENTRIES | _CONSTRUCTORS | by_name(class_sections.get("Parameters", ""))
+    for name, method in vars(cls).items():
+        function = getattr(method, "__func__", method)
+        if (name == "plot" or name.startswith("from_")) and function.__doc__:
+            of_plot = name == "plot"
+            sections = sections_of(function.__doc__)
+            add_parameters(function, sections, _PLOT if of_plot else of_class)
+            state = " itself" if of_plot else ", drawn"
+            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
+            if of_plot:
+                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
+                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
+            function.__doc__ = docstring_of(sections)
+    if class_sections:
+        add_parameters(cls, class_sections, of_class)
+        attributes = by_name(class_sections.get("Attributes", ""))
+        add_entries(class_sections, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
+        cls.__doc__ = docstring_of(class_sections)
+    return cls
+
+
 # --- The base class -------------------------------------------------------------------------------
 
 
+@complete_docstrings
 class Display:
     """A figure of labels and forecasts."""
 
@@ -161,97 +249,11 @@ def held_out(estimator, X, y, *, cv, response_method, sample_weight, owner, grou
     return problem, features, rows
 
 
-# --- Docstrings -----------------------------------------------------------------------------------
-
-
-_CONSTRUCTORS = by_name("""\
-y_true : array-like of shape (n_samples,)
-    Labels.
-y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Probability of the positive class, or of each class.
-estimator : classifier
-    Fitted, unless `cv` is given.
-cv : None, int or splitter, default=None
-    None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-    out-of-fold probabilities are used.
-sketch : ForecastSketch
-    Sums over cells of the probability; its notion determines the panels.
-name : str, default=None
-    Name of the forecasts or of a single model, in the legend or the title; of a classifier its
-    class by default, with "decision values" if the scores are these (:ref:`decision_values`).
-ax : Axes or array of Axes, default=None
-    Where to draw.
-**plot_params : dict
-    Further arguments of `plot`.
-""")
-_PLOT = by_name("""\
-ax : Axes or array of Axes, default=None
-    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
-    panels need an array of Axes, one each.
-name : str, default=None
-    Name of a single model, in the legend or the title, instead of its own.
-scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-    Scale of both axes, on which the diagonal is a straight line.
-    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
-    Then it is the square root (of the probability of the crowded end), and the logit where
-    95 % of them lie within .02 of the end and none is exactly 0 or 1; frequencies of 0 and 1
-    lie beyond a logit axis. Displays on the same Axes share a scale.
-ref_line, histogram, legend : bool, default=True
-    Whether to draw the diagonal, the histogram of the forecasts and the legend.
-curve_kwargs : dict, default=None
-    Arguments for ``Axes.plot``.
-band_kwargs : dict, default=None
-    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
-hist_kwargs : dict, default=None
-    Arguments for ``Axes.hist``.
-ref_line_kwargs : dict, default=None
-    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
-**kwargs : dict
-    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
-    also holds for the band and the histogram.
-""")
-_PLOT_RAISES = by_name("""\
-ValueError
-    If `ax` cannot hold the panels, and for an unknown option.
-TypeError
-    For an argument that is not a property of a line.
-""")
-_ATTRIBUTES = by_name("""\
-ax_ : Axes or list of Axes
-    The panel or panels.
-figure_ : Figure
-    The figure.
-""")
-
-
-def complete_docstrings(cls):
-    """Add to the docstrings of a display what they leave out; returns the class."""
-    class_sections = sections_of(cls.__doc__)
-    of_class = ENTRIES | _CONSTRUCTORS | by_name(class_sections.get("Parameters", ""))
-    for name, method in vars(cls).items():
-        function = getattr(method, "__func__", method)
-        if (name == "plot" or name.startswith("from_")) and function.__doc__:
-            of_plot = name == "plot"
-            sections = sections_of(function.__doc__)
-            add_parameters(function, sections, _PLOT if of_plot else of_class)
-            state = " itself" if of_plot else ", drawn"
-            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
-            if of_plot:
-                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
-                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
-            function.__doc__ = docstring_of(sections)
-    if class_sections:
-        add_parameters(cls, class_sections, of_class)
-        attributes = by_name(class_sections.get("Attributes", ""))
-        add_entries(class_sections, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
-        cls.__doc__ = docstring_of(class_sections)
-    return cls
-
-
-complete_docstrings(Display)  # `__init_subclass__` does so for its subclasses
-
-
 # --- Displays with a diagonal ---------------------------------------------------------------------
+
+
+CALIBRATED = "Perfectly calibrated"  # the diagonal of outcomes
+UNCHANGED = "Unchanged"  # that of a map
 
 
 class DiagonalDisplay(Display):
@@ -262,7 +264,7 @@ class DiagonalDisplay(Display):
     """
 
     _parts: ClassVar[tuple[str, ...]]
-    _diagonal: ClassVar[str] = "Perfectly calibrated"
+    _diagonal: ClassVar[str] = CALIBRATED
     _outcome: ClassVar[str] = "Observed frequency"
 
     def _draw_panels(self, axes, panels, samples, *, ref_style, hist_style, **options):
@@ -343,8 +345,11 @@ def histogram_scale(rows, edges):
 def scores_of(records):
     """Scores and weights of all samples of curves or maps, such as those of folds; or None."""
     known = [record for record in records if record.scores is not None]
-    fields = ("scores", "weight") if known else ()
-    return tuple(np.concatenate([getattr(record, of) for record in known]) for of in fields) or None
+    if not known:
+        return None
+    return tuple(
+        np.concatenate([getattr(record, of) for record in known]) for of in ("scores", "weight")
+    )
 
 
 # --- Events, each of which has a panel ------------------------------------------------------------
@@ -634,10 +639,12 @@ def _choose_scale(quantiles, scale):
             "scale='logit' shows no forecasts of exactly 0 or 1, which occur: use scale='sqrt', or "
             "clip the forecasts."
         )
+    if scale != "auto":
+        return scale
+    if not (at_zero or at_one):
+        return "linear"
     very = (at_zero and at_one) or np.any((q95 < 0.02) | (q05 > 0.98))
-    crowded = "logit" if very and inside else "sqrt"
-    automatic = crowded if at_zero or at_one else "linear"
-    return automatic if scale == "auto" else scale
+    return "logit" if very and inside else "sqrt"
 
 
 def _set_scale(ax, quantiles, scale):
@@ -695,7 +702,6 @@ def bin_edges(ax):
 # --- Legends --------------------------------------------------------------------------------------
 
 
-DIAGONALS = "Perfectly calibrated", "Unchanged"  # of outcomes, and of a map
 _SHARED = "skcalib shared legend"  # of several panels, on their figure
 _NARROW_LEGEND = 4.0  # inches; legends of narrower axes have smaller letters
 _BELOW_AXES = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "frameon": False}
@@ -725,7 +731,7 @@ def new_legend_text(ax, text):
 def legend_entries(ax):
     """Pairs (artist, text) of the artists on the axes that have a label, the diagonal last."""
     entries = zip(*ax.get_legend_handles_labels(), strict=True)
-    return sorted(entries, key=lambda entry: entry[1] in DIAGONALS)
+    return sorted(entries, key=lambda entry: entry[1] in (CALIBRATED, UNCHANGED))
 
 
 def fills_figure(axes):

@@ -136,8 +136,10 @@ class DecisionDisplay(base.Display):
                 if band and np.isfinite(curve.low).all():  # a single sample has no interval
                     area = {"color": line.get_color(), "alpha": 0.2, **(band_kwargs or {})}
                     text = f"{self.confidence_level * 100:g} % confidence band"
-                    ends = {"x": curve.threshold, "low": curve.low, "high": curve.high}
-                    artists["band"].append(base.draw_band(panel, **ends, style=area, text=text))
+                    drawn = base.draw_band(
+                        panel, curve.threshold, curve.low, curve.high, area, text
+                    )
+                    artists["band"].append(drawn)
             threshold = base.text_of(event, "Threshold probability", "Threshold of the confidence")
             panel.set(xlabel=threshold, ylabel=self._quantity)
             panel.autoscale(axis="x", tight=True)  # of all displays on the axes

@@ -290,45 +290,35 @@ class DecompositionDisplay(base.Display):
         ValueError
             If `ax` is not an Axes.
         """
-        style_of_whiskers = base.without_aliases(whisker_kwargs)
-        axes = base.panel_axes(ax, 1, size=(6.6, 1.4 + 0.62 * len(self.terms)))
-        (self.ax_,), terms = axes, self.terms
-        rows, bars, whiskers = np.arange(len(terms)), {}, {}
-        names = [name for name in _OFFSET if any(name in term.parts for term in terms)]
-        lengths = {
-            name: np.array([getattr(term.parts.get(name), "estimate", 0.0) for term in terms])
-            for name in names
-        }
-        lengths["rest"] = np.array([term.rest for term in terms])
-        remainder = "Rest: irreducible (at most)" if "grouping" in names else "Refinement"
-        # Positive parts are stacked to the right of zero, negative ones to the left.
-        right, left = np.zeros(len(terms)), np.zeros(len(terms))
-        for name, length in lengths.items():
-            start = np.where(length < 0, left, right)
-            style = {"height": _HEIGHT, "color": COLORS[name], "zorder": 2}
-            style |= {"label": TEXTS.get(name, remainder), **(bar_kwargs or {})}
-            bars[name] = self.ax_.barh(rows, length, left=start, **style)
-            if name in names:
-                level = f"{self.confidence_level * 100:g} % interval"
-                style = {"fmt": ".", "color": "black", "markersize": 3.5, "capsize": 2.5}
-                style |= {"linewidth": 1.0, "zorder": 4}
-                style |= {"label": level if name == names[0] else None, **style_of_whiskers}
-                whiskers[name] = _draw_whiskers(self.ax_, terms, name, start, style)
-            right, left = right + np.maximum(length, 0), left + np.minimum(length, 0)
-        losses = np.array([term.loss for term in terms])
+        whisker_style = base.without_aliases(whisker_kwargs)
+        (self.ax_,) = base.panel_axes(ax, 1, size=(6.6, 1.4 + 0.62 * len(self.terms)))
+        self.figure_ = self.ax_.figure
+        self.bars_, self.whiskers_, right = _draw_bars(
+            self.ax_,
+            self.terms,
+            level=f"{self.confidence_level * 100:g} %",
+            bar_style=bar_kwargs or {},
+            whisker_style=whisker_style,
+        )
+        losses, rows = np.array([term.loss for term in self.terms]), np.arange(len(self.terms))
         bottom, top = rows - _HEIGHT / 2, rows + _HEIGHT / 2
-        style = {"color": "black", "linewidth": 2, "zorder": 5, "label": "Loss"}
         self.ax_.vlines(np.zeros(len(rows)), bottom, top, color="black", linewidth=0.8, zorder=3)
-        self.loss_ = self.ax_.vlines(losses, bottom, top, **style)
-        self.bars_, self.whiskers_, self.figure_ = bars, whiskers, self.ax_.figure
+        self.loss_ = self.ax_.vlines(
+            losses, bottom, top, color="black", linewidth=2, zorder=5, label="Loss"
+        )
         wide = base.width_of(self.ax_) > _WIDE
-        _write_terms(self.ax_, terms, right, values=wide if values == "auto" else values)
+        _write_terms(self.ax_, self.terms, right, values=wide if values == "auto" else values)
         if legend:
-            handles = [*bars.values(), self.loss_, whiskers[names[0]]]
-            place = {"loc": "lower right", "bbox_to_anchor": (1, 1.0), "frameon": False}
-            size = {"ncols": 3 if wide else 2, "fontsize": "small" if wide else "x-small"}
-            spaces = {"handlelength": 1.2, "columnspacing": 1.2}
-            self.ax_.legend(handles=handles, **place, **size, **spaces)
+            self.ax_.legend(
+                handles=[*self.bars_.values(), self.loss_, self.whiskers_["calibration"]],
+                loc="lower right",
+                bbox_to_anchor=(1, 1.0),
+                frameon=False,
+                ncols=3 if wide else 2,
+                fontsize="small" if wide else "x-small",
+                handlelength=1.2,
+                columnspacing=1.2,
+            )
         self.ax_.set_xlabel(self.unit[:1].upper() + self.unit[1:])
         return self
 
@@ -437,6 +427,44 @@ TEXTS = {"calibration": "Calibration", "grouping": "Grouping (at least)"}
 _HEIGHT = 0.46
 _WIDE = 4.0  # inches that a line of numbers needs
 _OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not overlap
+
+
+def _draw_bars(ax, terms, *, level, bar_style, whisker_style):
+    """Bars and whiskers by the name of the part, and the right end of each row of bars."""
+    names = [name for name in _OFFSET if any(name in term.parts for term in terms)]
+    lengths = {
+        name: np.array([getattr(term.parts.get(name), "estimate", 0.0) for term in terms])
+        for name in names
+    }
+    lengths["rest"] = np.array([term.rest for term in terms])
+    remainder = "Rest: irreducible (at most)" if "grouping" in names else "Refinement"
+    # Positive parts are stacked to the right of zero, negative ones to the left.
+    right, left = np.zeros(len(terms)), np.zeros(len(terms))
+    bars, whiskers = {}, {}
+    for name, length in lengths.items():
+        start = np.where(length < 0, left, right)
+        style = {
+            "height": _HEIGHT,
+            "color": COLORS[name],
+            "label": TEXTS.get(name, remainder),
+            "zorder": 2,
+            **bar_style,
+        }
+        bars[name] = ax.barh(np.arange(len(terms)), length, left=start, **style)
+        if name in names:
+            style = {
+                "fmt": ".",
+                "color": "black",
+                "markersize": 3.5,
+                "capsize": 2.5,
+                "linewidth": 1.0,
+                "label": f"{level} interval" if name == names[0] else None,
+                "zorder": 4,
+                **whisker_style,
+            }
+            whiskers[name] = _draw_whiskers(ax, terms, name, start, style)
+        right, left = right + np.maximum(length, 0), left + np.minimum(length, 0)
+    return bars, whiskers, right
 
 
 def _draw_whiskers(ax, terms, name, start, style):
@@ -759,6 +787,13 @@ ERRORS = {
     for name, quantity in by("curve", (*QUANTITIES, DEBIASED)).items()
 }
 
+#: Lines of constant or expected error: legend text and line style.
+KEYS: dict[str, tuple[str, Any]] = {
+    "prediction": ("expected by the folded normal", "--"),
+    "floor": ("expected if calibrated", ":"),
+    "truth": ("truth", "-."),
+}
+
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger
@@ -890,11 +925,3 @@ def _expected(problem, function, sizes, weighted):
             * sum(expected_errors_of_subsamples(s, e, weight, bins, size) for s, e in problems)
         )
     return tuple(np.array(rows).T)
-
-
-#: Lines of constant or expected error: legend text and line style.
-KEYS: dict[str, tuple[str, Any]] = {
-    "prediction": ("expected by the folded normal", "--"),
-    "floor": ("expected if calibrated", ":"),
-    "truth": ("truth", "-."),
-}

@@ -320,10 +320,11 @@ def _label(ax, event, groups, total, *, both):
     low, high = ax.get_xlim()
     ends = min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low))
     ax.set_xlim(ends, auto=None)  # a panel that shares the axis may need more
-    cut = f"{len(groups)} of {total:,} groups: the smallest p-values"
-    title = [base.event_text(event) if event else "", cut if total > len(groups) else ""]
-    if any(title):
-        ax.set_title("\n".join(filter(None, title)), fontsize="medium")
+    lines = [base.event_text(event)] if event else []
+    if total > len(groups):
+        lines.append(f"{len(groups)} of {total:,} groups: the smallest p-values")
+    if lines:
+        ax.set_title("\n".join(lines), fontsize="medium")
     for child in [child for child in ax.child_axes if child.get_label() == "skcalib counts"]:
         child.remove()
     right = ax.secondary_yaxis("right", label="skcalib counts")
@@ -515,8 +516,7 @@ class GroupingDisplay(base.DiagonalDisplay):
         X = weighted_features(X, sample_weight, n_samples)
         if regions is not None:
             regions = check_regions(regions, n_samples)[weighted_rows(sample_weight, n_samples)]
-        if regions is not None:  # samples per level set: those of its regions, two for a stump
-            region_ratio = region_ratio * len(np.unique(regions))
+            region_ratio = region_ratio * len(np.unique(regions))  # samples per level set
         elif isinstance(partitioner, str) and partitioner == "stump":
             region_ratio = 2 * region_ratio
         rng = check_random_state(random_state)
@@ -738,55 +738,17 @@ class GroupingDisplay(base.DiagonalDisplay):
         return base.set_artists(self, axes, artists)
 
     def _draw_curves(self, ax, diagram, artists, *, style, scatter_style, interval_style, n_rules):
-        """The curve of the level sets; regions by side and size, of which some are numbered."""
-        from matplotlib.markers import MarkerStyle
-
+        """The curve of the level sets, and the regions, of which some are numbered."""
         look = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2, "zorder": 4}
         (line,) = ax.plot(
             diagram.prob_pred, diagram.prob_true, **{**look, "label": "Level sets", **style}
         )
         places = side_by_side(ax, diagram)
-        many = len(diagram.regions) > _MANY
-        colors = [COLORS[side] for side in diagram.side]
-        # Coloured points lie on top; the artists keep the order of the regions.
-        faint = [
-            color + "55" if many and color == COLORS[NOT_SIGNIFICANT] else color for color in colors
-        ]
-        interval_style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **interval_style}
-        if "colors" not in interval_style:
-            interval_style.setdefault("color", faint)
-        interval = ax.vlines(places, diagram.low, diagram.high, **interval_style)
         largest = max(drawn.n_samples.max() for drawn in self.diagrams)
-        look = {
-            "s": np.maximum(_AREA * diagram.n_samples / largest, _LEAST),
-            "edgecolor": "white",
-            "linewidth": 0.2 if many else 0.6,
-            "zorder": 3,
-            **scatter_style,
-        }
-        if "c" not in look:
-            look.setdefault("color", faint)
-        scatter = ax.scatter(places, diagram.outcome, **look)
-        if "marker" not in scatter_style:
-            shapes = {side: MarkerStyle(marker) for side, marker in MARKERS.items()}
-            paths = {
-                side: shape.get_path().transformed(shape.get_transform())
-                for side, shape in shapes.items()
-            }
-            scatter.set_paths([paths[side] for side in diagram.side])
-        for number, index in enumerate(regions_with_rules(diagram, n_rules), start=1):
-            above = diagram.side[index] == ABOVE
-            at = places[index], diagram.high[index] if above else diagram.low[index]
-            look = {
-                "color": COLORS[diagram.side[index]],
-                "va": "bottom" if above else "top",
-                "ha": "center",
-                "fontsize": "small",
-                "fontweight": "bold",
-                "zorder": 5,
-            }
-            move = 0, 2 if above else -2
-            ax.annotate(str(number), at, move, textcoords="offset points", **look)
+        scatter, interval = _draw_regions(
+            ax, diagram, places, largest, scatter_style, interval_style
+        )
+        _write_numbers(ax, diagram, places, n_rules)
         for part, artist in (("line", line), ("scatter", scatter), ("interval", interval)):
             artists[part].append(artist)
         return line.get_color()
@@ -949,6 +911,57 @@ def side_by_side(ax, diagram):
     rank[order] = np.arange(len(level)) - np.searchsorted(level[order], level[order])
     moved = place + step * (rank - (counts[level] - 1) / 2)
     return base.probabilities_at(ax, np.clip(moved, 0, 1))
+
+
+def _draw_regions(ax, diagram, places, largest, scatter_style, interval_style):
+    """Points and intervals of the regions at their `places`, by their side and size."""
+    from matplotlib.markers import MarkerStyle
+
+    many = len(diagram.regions) > _MANY
+    colors = [COLORS[side] for side in diagram.side]
+    # Coloured points lie on top; the artists keep the order of the regions.
+    faint = [
+        color + "55" if many and color == COLORS[NOT_SIGNIFICANT] else color for color in colors
+    ]
+    style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **interval_style}
+    if "colors" not in style:
+        style.setdefault("color", faint)
+    interval = ax.vlines(places, diagram.low, diagram.high, **style)
+    style = {
+        "s": np.maximum(_AREA * diagram.n_samples / largest, _LEAST),
+        "edgecolor": "white",
+        "linewidth": 0.2 if many else 0.6,
+        "zorder": 3,
+        **scatter_style,
+    }
+    if "c" not in style:
+        style.setdefault("color", faint)
+    scatter = ax.scatter(places, diagram.outcome, **style)
+    if "marker" not in scatter_style:
+        shapes = {side: MarkerStyle(marker) for side, marker in MARKERS.items()}
+        paths = {
+            side: shape.get_path().transformed(shape.get_transform())
+            for side, shape in shapes.items()
+        }
+        scatter.set_paths([paths[side] for side in diagram.side])
+    return scatter, interval
+
+
+def _write_numbers(ax, diagram, places, n_rules):
+    """Numbers next to the regions whose rules are written."""
+    for number, index in enumerate(regions_with_rules(diagram, n_rules), start=1):
+        above = diagram.side[index] == ABOVE
+        at = places[index], diagram.high[index] if above else diagram.low[index]
+        style = {
+            "color": COLORS[diagram.side[index]],
+            "va": "bottom" if above else "top",
+            "ha": "center",
+            "fontsize": "small",
+            "fontweight": "bold",
+            "zorder": 5,
+        }
+        move = 0, 2 if above else -2
+        ax.annotate(str(number), at, move, textcoords="offset points", **style)
 
 
 def legend_entries(ax, line, diagrams, *, level):

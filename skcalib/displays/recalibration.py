@@ -102,7 +102,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
     """
 
     _parts = ("line", "ref_line", "ax_hist")
-    _diagonal = "Unchanged"
+    _diagonal = base.UNCHANGED
     _outcome = "Recalibrated probability"
 
     def __init__(self, maps: list[RecalibrationMap]) -> None:
@@ -154,8 +154,9 @@ class RecalibrationDisplay(base.DiagonalDisplay):
         fitted = fit_recalibrator(recalibrator, proba, problem.labels, weight, known, measure=False)
         name = default_name(fitted) if name is None else name
         columns = _columns(known, classes, _positive(known, pos_label))
-        points = {"proba": proba, "max_points": max_points, "weight": weight}
-        maps = recalibration_maps(fitted, name, known, columns, **points)
+        maps = recalibration_maps(
+            fitted, name, known, columns, proba=proba, max_points=max_points, weight=weight
+        )
         return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
@@ -283,14 +284,11 @@ class RecalibrationDisplay(base.DiagonalDisplay):
         if positive == 0 and proba is not None and np.asarray(y_proba).size == len(proba):
             proba = proba[:, ::-1]
         columns = _columns(known, classes, positive)
-        points = {"proba": proba, "max_points": max_points}
-        maps = [
-            recalibration_map
-            for name, recalibrator in pairs
-            for recalibration_map in recalibration_maps(
-                recalibrator, name, known, columns, **points
+        maps = []
+        for name, recalibrator in pairs:
+            maps += recalibration_maps(
+                recalibrator, name, known, columns, proba=proba, max_points=max_points
             )
-        ]
         return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
@@ -341,13 +339,11 @@ class RecalibrationDisplay(base.DiagonalDisplay):
         pairs, known = _inner(estimator, X)
         name = default_name(pairs[0][0]) if name is None else name
         columns = _columns(known, classes, _positive(known, pos_label))
-        maps = [
-            recalibration_map
-            for recalibrator, proba in pairs
-            for recalibration_map in recalibration_maps(
+        maps = []
+        for recalibrator, proba in pairs:
+            maps += recalibration_maps(
                 recalibrator, name, known, columns, proba=proba, max_points=max_points
             )
-        ]
         return cls(maps).plot(ax=ax, **plot_params)
 
     def plot(
@@ -378,7 +374,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
             scale.
         """
         panels = base.grouped(self.maps)
-        n_names = len(base.grouped(self.maps, "name"))
+        n_names = len({drawn.name for drawn in self.maps})
         if name is not None and n_names > 1:
             raise ValueError(
                 f"name is for a single recalibrator, but there are {n_names}: name them with a "
@@ -418,7 +414,7 @@ class RecalibrationDisplay(base.DiagonalDisplay):
             for fold in folds:
                 artists["line"] += ax.plot(fold.before, fold.after, **{**look, **style})
                 look["label"] = None  # one entry of the legend
-        several = len(base.grouped(self.maps, "name")) > 1
+        several = len({drawn.name for drawn in self.maps}) > 1
         return "0.4" if several else artists["line"][-1].get_color()
 
 

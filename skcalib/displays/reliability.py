@@ -760,7 +760,8 @@ class SmoothCurve:
         again = clone(self._fitted)
         if hasattr(self._fitted, "bandwidth_"):  # depends on the forecasts only, which are the same
             again.set_params(bandwidth=self._fitted.bandwidth_)
-        again.fit(self._fitted.forecast_, labels.astype(np.float64), self._fitted.weight_)
+        labels = np.asarray(labels, dtype=np.float64)  # signs are not copied
+        again.fit(self._fitted.forecast_, labels, self._fitted.weight_)
         return again.predict(self._grid)
 
     def confidence(self, confidence_level, n_resamples, rng):

@@ -203,13 +203,12 @@ class CalibrationErrorEstimator(ClassifierInspector):
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
         # A smoother that was not passed, and draws, has the seed of the estimator.
-        smoother, _ = resolve_estimate(self.smoother, self.method, resolve_loss(self.loss))
-        named = self.smoother is None or isinstance(self.smoother, str)
-        draws = smoother is not None and "random_state" in smoother.get_params()
+        smoother = self.smoother
+        resolved, _ = resolve_estimate(smoother, self.method, resolve_loss(self.loss))
+        named = smoother is None or isinstance(smoother, str)
+        draws = resolved is not None and "random_state" in resolved.get_params()
         if named and draws and self.random_state is not None:
-            smoother = clone(smoother).set_params(random_state=self.random_state)
-        else:
-            smoother = self.smoother
+            smoother = clone(resolved).set_params(random_state=self.random_state)
         estimate = partial(
             estimate_proper_error,
             loss=self.loss,

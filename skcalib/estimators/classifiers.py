@@ -124,7 +124,7 @@ def classifier_proba(
     Decision values are scaled by their spread in the rows of X with positive weights.
     """
     check_response_method(response_method)
-    response = ClassifierResponse.of(estimator, some_rows(X, weight, None), response_method)
+    response = ClassifierResponse.of(estimator, _weighted_rows(X, weight), response_method)
     return response.proba(estimator, X)
 
 
@@ -453,7 +453,7 @@ def out_of_fold_proba(
             for of_fold, v in zip(scales, values, strict=True)
         ]
         known = [
-            some_rows(z, take_rows(weight, test), None)
+            _weighted_rows(z, take_rows(weight, test))
             for z, test in zip(logits, tests, strict=True)
         ]
         common = LogitScale.of(np.concatenate(known), tails=False)
@@ -481,13 +481,16 @@ def _fold_values(estimator, X, y, train, test, classes, response_method, fit_par
     return both[:-1], replace(response, scale=scale)
 
 
-def some_rows(
-    X: MatrixLike, weight: np.ndarray | None = None, most: int | None = _MOST_ROWS
-) -> MatrixLike:
-    """Rows of positive weight, from which properties of models are learned; 2,000 at most."""
+def _weighted_rows(X, weight):
+    """The rows of positive weight."""
+    return X if weight is None or (weight > 0).all() else take_rows(X, np.flatnonzero(weight > 0))
+
+
+def some_rows(X: MatrixLike, weight: np.ndarray | None = None) -> MatrixLike:
+    """At most 2,000 rows of positive weight, from which properties of models are learned."""
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     rows = np.arange(n_samples) if weight is None else np.flatnonzero(weight > 0)
-    few = np.linspace(0, len(rows) - 1, min(len(rows), most or len(rows))).astype(int)
+    few = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).astype(int)
     return X if len(few) == n_samples else take_rows(X, rows[few])
 
 
@@ -545,7 +548,7 @@ def use_fitted(
     rows: np.ndarray,
 ) -> HeldOut:
     """`HeldOut` of a fitted classifier, for the samples X, which are the rows `rows`."""
-    known = some_rows(X, weight, None)
+    known = _weighted_rows(X, weight)
     method = method_to_recalibrate(model, known, response_method)
     response = ClassifierResponse.of(model, known, method)
     return HeldOut(model, response, aligned_proba(model, X, classes, response), rows)

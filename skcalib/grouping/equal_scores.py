@@ -222,23 +222,9 @@ def calibration_curve_equality_test(
                 "second is the forecast of a second model for the same samples: leave out by, and "
                 "pass labels and forecasts."
             )
-        first: Any = y_proba
-        check_indices(y_true=y_true, y_proba=first, second=second)
-        problem = check_problem(y_true, first, None, sample_weight, labels, pos_label, groups)
-        second_problem = check_problem(
-            y_true, second, None, sample_weight, labels, pos_label, name="second"
+        windows, problems = _two_models(
+            y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups
         )
-        problem.require_order(notion)
-        if not np.array_equal(problem.classes, second_problem.classes):
-            raise ValueError(
-                "y_proba and second are probabilities of different classes: pass pos_label= with "
-                "the class of both."
-            )
-        # Both rows of a sample are in one cluster.
-        cluster = np.arange(len(problem.weight)) if problem.cluster is None else problem.cluster
-        models = (replace(model, cluster=cluster) for model in (problem, second_problem))
-        events = (binary_events(model, pos_label, notion) for model in models)
-        windows, problems = ("first", "second"), [event for ((_, event),) in events]
     for name, problem in zip(windows, problems, strict=True):
         if problem.n_samples < FEWEST:
             raise ValueError(
@@ -248,6 +234,27 @@ def calibration_curve_equality_test(
     turned = _order_of(problems[0]) > _order_of(problems[1])
     test = _equality_test(problems[::-1] if turned else problems, n_resamples, rng)
     return replace(test, estimate=-test.estimate) if turned else test
+
+
+def _two_models(y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups):
+    """As `two_windows`, of two models; both rows of a sample are in one cluster."""
+    check_indices(y_true=y_true, y_proba=y_proba, second=second)
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label, groups)
+    second_problem = check_problem(
+        y_true, second, None, sample_weight, labels, pos_label, name="second"
+    )
+    problem.require_order(notion)
+    if not np.array_equal(problem.classes, second_problem.classes):
+        raise ValueError(
+            "y_proba and second are probabilities of different classes: pass pos_label= with the "
+            "class of both."
+        )
+    cluster = np.arange(len(problem.weight)) if problem.cluster is None else problem.cluster
+    events = []
+    for model in (problem, second_problem):
+        ((_, event),) = binary_events(replace(model, cluster=cluster), pos_label, notion)
+        events.append(event)
+    return ("first", "second"), events
 
 
 def _order_of(problem):
@@ -290,10 +297,11 @@ def _equality_test(problems, n_resamples, rng):
         if not equal.equal_weights:
             spread = equal.inflation * equal.square * equal.residual**2
         covariance = centred.T @ (spread[:, None] * centred)
-    (statistic,), shares = _weighted_squares(total[None], covariance)
+    statistic_of, shares = _weighted_squares(covariance)
+    statistic = float(statistic_of(total[None])[0])
     if cluster is None or len(sums) > MOST_SIGNS:
         law = "chi-square mixture"
-        pvalue = chi_square_mixture_sf(float(statistic), shares)
+        pvalue = chi_square_mixture_sf(statistic, shares)
     else:
         law = "random signs of clusters"
 
@@ -303,18 +311,16 @@ def _equality_test(problems, n_resamples, rng):
             for start in range(0, size, most):
                 n_drawn = min(most, size - start)
                 totals.append(rng.choice([-1.0, 1.0], size=(n_drawn, len(sums))) @ sums)
-            return _weighted_squares(np.sqrt(equal.inflation) * np.concatenate(totals), covariance)[
-                0
-            ]
+            return statistic_of(np.sqrt(equal.inflation) * np.concatenate(totals))
 
-        pvalue, _ = drawn_pvalue(draw, float(statistic), n_resamples, size=sums.size)
+        pvalue, _ = drawn_pvalue(draw, statistic, n_resamples, size=sums.size)
     return CurveEqualityTest(
-        float(statistic), max(float(pvalue), SMALLEST), estimate, f"equal curves, {law}"
+        statistic, max(float(pvalue), SMALLEST), estimate, f"equal curves, {law}"
     )
 
 
-def _weighted_squares(sums, covariance):
-    """Weighted sums of squares (m,) of sums (m, J) of mean zero, and the weights.
+def _weighted_squares(covariance):
+    """The function from sums (m, J) of mean zero to weighted sums of squares (m,), and the weights.
 
     Each sum is divided by its standard deviation given the earlier sums. A sum that the earlier
     ones determine is left out.
@@ -329,9 +335,13 @@ def _weighted_squares(sums, covariance):
         if np.linalg.eigvalsh(correlation[np.ix_(some, some)])[0] > _DETERMINED:
             independent = some
     root = np.linalg.cholesky(correlation[np.ix_(independent, independent)])
-    z = solve_triangular(root, (sums / scale)[:, independent].T, lower=True)
-    share = 1 / (1.0 + np.array(independent)) ** 2
-    return share @ z**2, share
+    shares = 1 / (1.0 + np.array(independent)) ** 2
+
+    def weighted_squares(sums):
+        z = solve_triangular(root, (sums / scale)[:, independent].T, lower=True)
+        return shares @ z**2
+
+    return weighted_squares, shares
 
 
 # --- Rows of several problems ---------------------------------------------------------------------

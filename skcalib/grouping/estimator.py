@@ -534,18 +534,6 @@ def fit_problem(
 # --- Fitted attributes ----------------------------------------------------------------------------
 
 
-#: Attributes that are sums or means over problems, and the terms of these.
-_SUMS = {
-    "plugin_": "plugin",
-    "bias_": "bias",
-    "induced_": "induced",
-    "grouping_loss_": "lower_bound",
-    "calibration_error_": "calibration",
-    "calibration_induced_": "calibration_induced",
-    "expected_loss_": "mean_loss",
-}
-
-
 def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: Notion) -> None:
     """Set the attributes of the estimator from the fits of its problems."""
     share = 1 / len(fits) if notion.reduce == "mean" else 1.0
@@ -553,12 +541,16 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
     def total(name):
         return float(share * sum(getattr(fit, name) for fit in fits))
 
-    for attribute, name in _SUMS.items():
-        setattr(estimator, attribute, total(name))
+    estimator.plugin_, estimator.bias_ = total("plugin"), total("bias")
+    estimator.induced_ = total("induced")
     estimator.explained_ = estimator.plugin_ - estimator.bias_
+    estimator.grouping_loss_ = total("lower_bound")
+    estimator.calibration_error_ = total("calibration")
+    estimator.calibration_induced_ = total("calibration_induced")
     estimator.calibration_error_corrected_ = (
         estimator.calibration_error_ + estimator.calibration_induced_
     )
+    estimator.expected_loss_ = total("mean_loss")
     estimator.scale_ = float(np.mean([fit.scale for fit in fits]))
     estimator.binned_epistemic_bound_ = (
         estimator.calibration_error_ + estimator.explained_ - total("correction")

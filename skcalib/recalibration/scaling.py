@@ -539,8 +539,7 @@ class LinkRecalibrator(LogitRecalibrator):
         """Warn if a parameter tends to infinity, or the fit did not converge."""
         if fit.converged and self.shrinkage_ != 0:
             return
-        target = samples.target
-        hit = np.sum(target * self._apply_map(samples.forecast), axis=1)
+        target, forecast = samples.target, samples.forecast
         name, end = type(self).__name__, "the parameters are where the fit stopped, and finite"
         if not fit.converged:
             problem = (
@@ -548,7 +547,7 @@ class LinkRecalibrator(LogitRecalibrator):
                 f"({fit.message}): {end}, and no worse than temperature scaling on the "
                 "calibration set. Raise max_iter, or shrinkage"
             )
-        elif hit.min() > 0.99 and is_one_hot(target):
+        elif is_one_hot(target) and np.sum(target * self._apply_map(forecast), axis=1).min() > 0.99:
             problem = (
                 f"The labels are separable, and the best map of {name} is infinitely steep: {end}"
             )

@@ -358,7 +358,14 @@ _SUBSAMPLE = 2000  # forecasts used to choose a bandwidth
 
 @dataclass(frozen=True)
 class GaussianPart:
-    """Function h of two samples, for the statistics of the kernel calibration error.
+    r"""Function h of two samples, for the statistics of the kernel calibration error.
+
+    The expectations over the forecasts have a closed form, as
+
+    .. math::
+
+        E\, \kappa(Z, y') = \frac{\ell}{\sqrt{\ell^2 + v}} e^{-(y' - \mu)^2 / (2 (\ell^2 + v))},
+        \qquad Z \sim N(\mu, v).
 
     ``place`` holds mean and standard deviation, shape (n, 2): the Wasserstein distance of two
     normal distributions is the Euclidean distance of these points.

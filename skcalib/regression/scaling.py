@@ -150,7 +150,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
                 self._warn(f"no optimum was reached in {self.n_iter_} iterations")
         self.injective_, self.preserves_mean_ = self.coef_ > 0, True
         self.loss_before_ = mean_score(moments)
-        after = replace(moments, variance=self.coef_ * moments.variance + self.intercept_)
+        after = replace(moments, variance=self._map(moments.variance))
         self.loss_after_ = mean_score(after)
         return self
 
@@ -241,7 +241,10 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
                 "y_var, the second column of mean_and_var, must not be negative, but row "
                 f"{int(variance.argmin())} holds {variance.min():g}."
             )
-        return mean, self.coef_ * variance + self.intercept_
+        return mean, self._map(variance)
+
+    def _map(self, variance):
+        return self.coef_ * variance + self.intercept_
 
     def _warn(self, reason):
         self.converged_ = False

@@ -256,7 +256,7 @@ def _reason_for_none(findings, binary):
 
 def advice_on_maps(findings: Findings) -> str:
     """The recommended map with both held-out losses, or why there is none."""
-    advice, share = findings.advice, findings.missed_gain
+    advice = findings.advice
     if advice.recommended is not None and advice.brier is not None:
         log = numbers(advice.log_loss["before"], advice.log_loss["after"])
         brier = numbers(advice.brier.before, advice.brier.after)
@@ -278,7 +278,7 @@ def advice_on_maps(findings: Findings) -> str:
     shown = "no gain can be shown"
     if advice.reason == "no_gain":
         shown = "no map lowers both log loss and Brier score reliably"
-    gain = "even a large gain"
+    gain, share = "even a large gain", findings.missed_gain
     if share < _LARGE_GAIN:
         gain = f"a gain of up to {rates(share)[0]} of the log loss"
     return f"Recalibration is not recommended: with these samples {shown}; {gain} could be missed."

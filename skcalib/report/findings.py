@@ -42,11 +42,8 @@ from skcalib.stats.means import MeanInterval, mean_interval, observed_expected_r
 from skcalib.stats.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
-    from skcalib.data.problem import Problem
-    from skcalib.grouping import GroupDifference, GroupingLossEstimator
-    from skcalib.grouping.by_group import GroupCalibrations
+    from skcalib.grouping import GroupDifference
     from skcalib.proper.map_average import AveragedProblem
-    from skcalib.stats.pvalues import CalibrationTest
 
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.
@@ -530,6 +527,11 @@ class Reported(Protocol):
     @property
     def source(self) -> str:
         """Where the forecasts are from."""
+        ...
+
+    @property
+    def binary(self) -> Problem:
+        """The problem of the event or, for several classes, of the confidence."""
         ...
 
 

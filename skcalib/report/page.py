@@ -37,7 +37,6 @@ from skcalib.report.findings import (
     N_NAMED,
     TEST_LEVEL,
     Reported,
-    binary_problem,
     class_label,
     collected_warnings,
     event_name,
@@ -78,7 +77,7 @@ from skcalib.report.wording import (
 )
 
 if TYPE_CHECKING:
-    from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
+    from skcalib.report.findings import Compared, ErrorFinding, Findings
 
 
 #: Most classes in a table, the most harmful first.
@@ -821,7 +820,7 @@ def _reliability_figure(report):
         f"Isotonic fit of the observed frequency against the predicted {event}. Shaded: "
         f"{level_text(report.confidence_level)} range of this fit for a calibrated model."
     )
-    before, after = binary_problem(report.problem), report.recalibrated
+    before, after = report.binary, report.recalibrated
     drawn = [_picture(report, before, f"the {event}", "" if after is None else "As predicted")]
     if after is not None:
         name = recalibrator_name(findings.advice.recommended)
@@ -832,7 +831,7 @@ def _reliability_figure(report):
 
 def _rows(report):
     """Scores and weights of all diagrams of a page, which share a scale."""
-    problems = [binary_problem(report.problem), report.recalibrated]
+    problems = [report.binary, report.recalibrated]
     problems += [problem for _, problem in _class_problems(report)]
     return [(p.forecast[:, 1], p.weight) for p in problems if p is not None]
 
@@ -854,7 +853,7 @@ def _overlaid_figure(reports):
 
     alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {event}."
     caption = f"Observed frequency against predicted {event} (isotonic curves)."
-    problems = {name: binary_problem(report.problem) for name, report in reports.items()}
+    problems = {name: report.binary for name, report in reports.items()}
     rows = [(problem.forecast[:, 1], problem.weight) for problem in problems.values()]
     return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
 

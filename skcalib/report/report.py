@@ -1,6 +1,7 @@
 """`CalibrationReport` of one model, and `ComparisonReport` of several.
 
-`find_differences` compares the models, and `DecisionRule` their decisions."""
+`find_differences` compares the models, and `DecisionRule` their decisions.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +119,6 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from skcalib.data.problem import ForecastSummary, Problem
     from skcalib.proper.map_average import AveragedProblem
 
 
@@ -862,7 +862,10 @@ class ComparisonReport(Rendered):
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
         params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
-        report = partial(CalibrationReport.from_predictions, y_true, X=X, **params)
+
+        def report(proba, name):
+            return CalibrationReport.from_predictions(y_true, proba, X, name=name, **params)
+
         return cls(_report_each(report, y_proba), n_jobs=n_jobs)
 
     @classmethod
@@ -905,9 +908,11 @@ class ComparisonReport(Rendered):
         """
         _check_mapping(sketches, "sketches", "sketches")
         params = {"random_state": seed_of(random_state), "n_jobs": n_jobs, **params}
-        named = {str(name): sketch for name, sketch in sketches.items()}
-        report = partial(CalibrationReport.from_sketch, **params)
-        return cls(_report_each(report, named), n_jobs=n_jobs)
+
+        def report(sketch, name):
+            return CalibrationReport.from_sketch(sketch, name=str(name), **params)
+
+        return cls(_report_each(report, sketches), n_jobs=n_jobs)
 
     @classmethod
     @checks_parameters
@@ -958,7 +963,10 @@ class ComparisonReport(Rendered):
             y = check_y(y, name="y")
             groups = params.get("groups")
             cv = make_folds(cv, X, y, groups, groups)
-        report = partial(CalibrationReport.from_estimator, X=X, y=y, cv=cv, **params)
+
+        def report(estimator, name):
+            return CalibrationReport.from_estimator(estimator, X, y, cv=cv, name=name, **params)
+
         return cls(_report_each(report, estimators), n_jobs=n_jobs)
 
     @property
@@ -1023,7 +1031,7 @@ def _report_each(make, models):
         with warnings.catch_warnings():
             if reports:
                 warnings.filterwarnings("ignore", "groups has only")
-            reports[str(name)] = make(model, name=name)
+            reports[str(name)] = make(model, name)
     return reports
 
 
@@ -1236,26 +1244,29 @@ def _paired(first, second, quantity, level):
         values = loss(target, model.problem.forecast)
         return values - loss(target, model.curve) if is_gain else values
 
-    def difference(target):
-        return np.subtract(terms(first, target), terms(second, target))
-
-    if all(np.isinf(terms(model, problem.target)).any() for model in (first, second)):
+    minuend, subtrahend = terms(first, problem.target), terms(second, problem.target)
+    if np.isinf(minuend).any() and np.isinf(subtrahend).any():
         return None
     if quantity in first.estimates:
         estimate = first.estimates[quantity] - second.estimates[quantity]
-    mean = mean_interval(
-        difference(problem.target), confidence_level=level, estimate=estimate, **rows
-    )
-    student = mean, _pvalue(mean.estimate, [mean.standard_error], [independent_size(**rows) - 1])
+    mean = mean_interval(minuend - subtrahend, confidence_level=level, estimate=estimate, **rows)
+    error, degrees = mean.standard_error, independent_size(**rows) - 1
+    of_student = mean, _pvalue(mean.estimate, [error], [degrees])
+    if loss is None or not np.isfinite([mean.estimate, error]).all():
+        return of_student
     between = between_forecasts(first.problem.forecast, second.problem.forecast)
-    is_finite = np.isfinite([mean.estimate, mean.standard_error]).all()
-    if loss is None or not is_finite or not has_few_labels(between, problem.target, problem.weight):
-        return student
+    if not has_few_labels(between, problem.target, problem.weight):
+        return of_student
     limits = mean_loss_interval(
-        difference, between, problem.target, level, estimate=estimate, **rows
+        lambda target: terms(first, target) - terms(second, target),
+        between,
+        problem.target,
+        level,
+        estimate=estimate,
+        **rows,
     )
     if limits.standard_error == 0:  # the same difference for every label
-        return student
+        return of_student
     return limits, interval_pvalue(limits, level)
 
 

@@ -84,7 +84,8 @@ class DirichletKernel(Smoother):
     random_state : int, RandomState instance or None, default=0
         Seed of the subsample and the folds.
     n_jobs : int or None, default=None
-        Threads over blocks of rows, for more than two columns.
+        Threads over blocks of rows where all pairs are summed: for more than two columns, and for
+        at most 1.1 million pairs of two.
 
     Attributes
     ----------

@@ -235,7 +235,7 @@ def quantile_cuts(
         below = total[starts]
     aim = n_samples * np.arange(1, n_bins)
     # The first level that ends at the sample aim / n_bins, or after it.
-    level = np.searchsorted(below[1:], np.ceil(aim / n_bins).astype(below.dtype), side="left")
+    level = np.searchsorted(below[1:], (-(-aim // n_bins)).astype(below.dtype), side="left")
     reached = np.where(level < len(below) - 1, below.take(level + 1, mode="clip"), n_samples)
     down, up = aim - n_bins * below[level].astype(aim.dtype), n_bins * reached - aim
     value = ordered[starts[level]]

@@ -312,10 +312,11 @@ def test_an_order_is_not_asked_for_where_it_plays_no_part():
 
 
 def test_advice():
+    of_predicted = "reduce='predicted' is for notion='classwise', got"
     for options, message in (
         ({"notion": "ordinal"}, "use notion='cumulative'"),
         ({"notion": "ordered"}, "use notion='cumulative'"),
-        ({"notion": "cumulative", "reduce": "predicted"}, "is for notion='classwise', got"),
+        ({"notion": "cumulative", "reduce": "predicted"}, of_predicted),
     ):
         with pytest.raises(ValueError, match=message):
             s.ks_calibration_error(Y, P, **options)

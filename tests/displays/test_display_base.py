@@ -160,7 +160,7 @@ def test_pos_label_of_every_constructor(folds):
         np.testing.assert_allclose(display.maps[0].scores, score)
     several = s.TemperatureScaling().fit(THREE.y_proba, THREE.y)
     check_refusals(
-        (lambda: of_map(fitted, pos_label="leave"), "='leave' is not one of the classes"),
+        (lambda: of_map(fitted, pos_label="leave"), "pos_label='leave' is not one of the classes"),
         (
             lambda: of_map(several, THREE.y_proba, pos_label=1),
             "pos_label is for binary problems, but there are 3",

@@ -193,7 +193,9 @@ def test_from_estimators_out_of_fold():
     }
     assert display.terms == draw(y, proba, flowers, grouping=few).terms
     assert not hasattr(models["Bayes"], "classes_")
-    check_refusals((lambda: make([GaussianNB()], flowers, y), "a dict of classifiers by name"))
+    check_refusals(
+        (lambda: make([GaussianNB()], flowers, y), "must be a dict of classifiers by name")
+    )
     unfitted = partial(make, models, flowers, y)
     check_refusals((unfitted, "needs a fitted classifier"), error=NotFittedError)
 

@@ -203,10 +203,11 @@ def test_summary_is_written_to_the_right_of_the_axes():
     assert all(not a.overlaps(b) for a, b in combinations(boxes, 2))
     assert min(box.x0 for box in boxes) > display.ax_.get_window_extent().x1
     assert all(box.x1 < display.figure_.bbox.x1 and box.y0 > 0 for box in boxes)
+    call = partial(draw, Y, P, summary=True)
     check_refusals(
-        *((partial(draw, Y, P, summary=True, notion=notion), f"{shown}: pass one class against")
-          for notion, shown in ((TopLabel(), "the top label"), ("classwise", "2 events")))
-    )  # fmt: skip
+        (partial(call, notion=TopLabel()), "the top label: pass one class against the rest"),
+        (partial(call, notion="classwise"), "2 events: pass one class against the rest"),
+    )
 
 
 def test_panels_of_classes_and_a_group_of_classes():

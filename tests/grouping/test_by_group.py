@@ -96,10 +96,8 @@ def test_groups_of_any_form():
     for same in (list(names), pd.Series(pd.Categorical(names)), masks):
         assert calibration_by_group(y, p, same) == plain
     by_group = calibration_by_group(y, p, pd.DataFrame({"site": names, "old": group > 0}))
-    assert by_group.to_frame()["name"].tolist() == [
-        *("site = a", "site = b", "site = c"),
-        *("old = False", "old = True"),
-    ]
+    columns = ["site = a", "site = b", "site = c", "old = False", "old = True"]
+    assert by_group.to_frame()["name"].tolist() == columns
 
 
 def test_a_difference_is_at_least_minus_one():

@@ -177,7 +177,7 @@ def test_records_by_hand(sample):
             "high": high,
         }
         for field, number in numbers.items():
-            assert getattr(record, field) == pytest.approx(number), field
+            assert getattr(record, field) == pytest.approx(number, rel=1e-7), field
         assert record.event == "class 1"
         noise[record.level_set, name] = size / level.sum(), residual.var() / (size - 1)
     for record in estimator.regions_:
@@ -256,6 +256,19 @@ def test_missing_values_follow_the_tags(sample, options, allowed):
     refusal = pytest.raises(ValueError, match="contains NaN")
     with nullcontext() if allowed else refusal:
         assert np.isfinite(estimator.fit(X, y, y_proba).grouping_loss_)
+
+
+def test_arguments_of_fit_do_not_stay_on_the_estimator(sample):
+    """Only parameters and fitted attributes are left, also after a fit that failed."""
+    estimator = fast(region_ratio=6)
+    parameters = set(estimator.get_params())
+    assert set(vars(estimator)) == parameters
+    with pytest.raises(ValueError, match="pass y_proba"):
+        estimator.fit(sample.X, sample.y)
+    assert set(vars(estimator)) == parameters
+    estimator.fit(sample.X, sample.y, y_proba=sample.y_proba, regions=np.arange(len(sample.y)) % 2)
+    fitted = set(vars(estimator)) - parameters
+    assert fitted and all(name.endswith("_") and not name.startswith("_") for name in fitted)
 
 
 def test_classifiers_fitted_frozen_and_cross_validated():

@@ -213,6 +213,18 @@ def test_noise_is_not_named(n_sets, name, n, many):
     assert named_sets <= (3 if n_sets == 12 else 9)
 
 
+def test_a_coin_tossed_region_is_not_accused_and_the_cause_is():
+    """The forecast is wrong for everybody and does not know z."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x, z = rng.normal(size=(2, 4000))
+        y = rng.random(4000) < expit(-2 + x + z)
+        X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 4000)})
+        named = differences_at_equal_scores(y, expit(-1 + x), X).named
+        assert "z" in named[0].rule
+        assert not any("region" in difference.rule for difference in named)
+
+
 CAUSES = {
     "numeric": (lambda X, c: X["x0"], ["x0"]),
     "category": (lambda X, c: (X["region"] == "s") * 1.0, ["region = s"]),

@@ -55,25 +55,27 @@ def test_edges_are_learned_from_some_rows_only():
     np.testing.assert_allclose(np.bincount(first.ravel()) / len(X), 1 / 8, atol=0.06)
 
 
-@pytest.mark.parametrize("options", [(2,), (3,), (5,), (9,), (8, 7), (8, 30), (8, 80)])
+@pytest.mark.parametrize(
+    ("n_leaves", "least"), [(2, 1), (3, 1), (5, 1), (9, 1), (8, 7), (8, 30), (8, 80)]
+)
 @pytest.mark.parametrize(
     ("n_classes", "missing", "scale"),
     [(2, 0.0, 0), (3, 0.0, 0), (2, 0.15, 0), (2, 0.0, 1), (3, 0.0, 1e-20), (2, 0.0, 1e20)],
 )
-def test_tree_is_the_exact_greedy_one(n_classes, missing, scale, options):
+def test_tree_is_the_exact_greedy_one(n_classes, missing, scale, n_leaves, least):
     """That of scikit-learn, for which missing values lie above all others, with equal weights or
     others of any scale. Leaves hold samples, not weight.
     """
     X, labels, codes, _ = make_codes(1, n_classes=n_classes, missing=missing)
     weight = np.random.default_rng(5).uniform(0.001, 5, len(X)) if scale else None
     scaled = scale * weight if scale else None
-    leaf = HistogramTree(*options).fit(codes, labels, n_classes, scaled).apply(codes)
-    limits = dict(zip(("max_leaf_nodes", "min_samples_leaf"), options, strict=False))
+    limits = {"max_leaf_nodes": n_leaves, "min_samples_leaf": least}
+    leaf = HistogramTree(**limits).fit(codes, labels, n_classes, scaled).apply(codes)
     peer, filled = DecisionTreeClassifier(random_state=0, **limits), np.nan_to_num(X, nan=99.0)
     peer_leaf = peer.fit(filled, labels, weight).apply(filled)
     pairs = set(zip(leaf.tolist(), peer_leaf.tolist(), strict=True))
     assert len(pairs) == len(set(leaf)) == len(set(peer_leaf)) == peer.get_n_leaves()
-    assert np.bincount(leaf).min() >= limits.get("min_samples_leaf", 1)
+    assert np.bincount(leaf).min() >= least
 
 
 def test_nothing_to_split_and_blocks_of_rows(monkeypatch):

@@ -101,8 +101,10 @@ def jackknife(function, cells, values, weight):
 def test_terms_by_loops(by_curve, score, n_classes, weighted):
     """Cells against their level set, or against the mean of the curve in them."""
     bins, regions, forecast, target, curve, weight = cells_world(n_classes, weighted)
-    arguments = score, bins, regions, forecast, target, curve, weight
-    terms, share = partition_terms(*arguments, by_curve=by_curve), weight / weight.sum()
+    terms = partition_terms(
+        score, bins, regions, forecast, target, curve, weight, by_curve=by_curve
+    )
+    share = weight / weight.sum()
     fine, coarse = (cell_means(cells, target, weight) for cells in (regions, bins))
     of_regions, of_bins = (cell_means(cells, curve, weight) for cells in (regions, bins))
     scores = cell_means(bins, forecast, weight)
@@ -128,10 +130,8 @@ def test_terms_by_loops(by_curve, score, n_classes, weighted):
         bias = jackknife(peak, regions, target, weight) - jackknife(peak, bins, target, weight)
         influence = score.loss(target, coarse) - score.loss(target, fine)
         influence -= score.divergence(curve, of_bins)
-    spread, rel = (
-        np.sum((share * (influence - share @ influence)) ** 2),
-        1e-9 if by_curve else 1e-12,
-    )
+    spread = np.sum((share * (influence - share @ influence)) ** 2)
+    rel = 1e-9 if by_curve else 1e-12
     assert terms.plugin == pytest.approx(share @ plugin, rel=1e-12)
     assert terms.bias == pytest.approx(bias, rel=1e-9)
     assert terms.induced == pytest.approx(induced, rel=rel)
@@ -333,6 +333,17 @@ def test_a_stump_is_balanced():
     assert len(cut("stump", 2, thirds[:, None].astype(float), (thirds == 1).astype(int))[2]) == 2
 
 
+def test_weights_tell_the_stump_what_matters():
+    """Two features, each right on half of the samples: the heavy half decides."""
+    rng, rows = np.random.default_rng(0), np.arange(48)
+    labels, noise, first = rng.integers(2, size=48), rng.integers(2, size=(2, 48)), rows < 24
+    X = np.column_stack([np.where(first, labels, noise[0]), np.where(first, noise[1], labels)])
+    for heavy, feature in ((first, "a"), (~first, "b")):
+        weight = np.where(heavy, 1.0625, 0.0625)
+        rules = cut("stump", 12, X.astype(float), labels, weight=weight, rows=(rows, rows))[2]
+        assert {rule[0] for rule in rules} == {feature}
+
+
 @pytest.mark.parametrize("partitioner", [KMeans(2), make_pipeline(StandardScaler(), KMeans(2))])
 def test_seeds_of_partitioners_are_set_in_a_clone(partitioner):
     X = np.random.default_rng(1).normal(size=(48, 2)) * [1, 50]
@@ -473,10 +484,18 @@ def test_single_samples_of_a_level_set(fitted, measured, bins, region, n_before,
 
 def regions_of(region, target, curve, cluster=None):
     """Table of regions of one level set, whose forecasts are 1/2, by the rule."""
-    half, weight = pairs(np.full(len(region), 0.5)), np.ones(len(region))
-    arrays = half, pairs(target), pairs(curve), weight
-    rules = "abcd"[: region.max() + 1]
-    rows = region_table(["rest", "event"], 0 * region, region, rules, *arrays, 0.9, cluster)
+    rows = region_table(
+        events=["rest", "event"],
+        bins=0 * region,
+        regions=region,
+        rules="abcd"[: region.max() + 1],
+        forecast=pairs(np.full(len(region), 0.5)),
+        target=pairs(target),
+        curve=pairs(curve),
+        weight=np.ones(len(region)),
+        confidence_level=0.9,
+        cluster=cluster,
+    )
     return {row.rule: row for row in rows}
 
 
@@ -492,8 +511,8 @@ def test_expected_frequencies_of_regions_are_probabilities(label, shift):
 
 def test_harm_with_clusters_of_one_sample_is_that_without_clusters():
     rng, region = np.random.default_rng(0), np.arange(40) // 10
-    arrays = region, rng.integers(2, size=40), rng.random(40)
-    plain, single = (regions_of(*arrays, cluster) for cluster in (None, np.arange(40)))
+    table_of = partial(regions_of, region, rng.integers(2, size=40), rng.random(40))
+    plain, single = (table_of(cluster) for cluster in (None, np.arange(40)))
     for rule, row in plain.items():
         assert single[rule].harm == pytest.approx(row.harm)
 
@@ -842,8 +861,9 @@ def test_one_problem_with_a_half_that_is_measured(score):
             3 * bins[measured] + problem.features[measured, 0], return_inverse=True
         )
         rules = [f"FirstColumn region {int(k) % 3}" for k in names]
-        arguments = score, problem, bins, measured, number, rules, curve, OPTIONS, rng
-        fits.append(expected_fit(*arguments))
+        fits.append(
+            expected_fit(score, problem, bins, measured, number, rules, curve, OPTIONS, rng)
+        )
     (values, table), (other_values, other_table) = fits
     assert 0.02 < values["pvalue"] < 1
     half_fit = fit_problem(problem, score, smoother, model, None, OPTIONS, "partition", 5)
@@ -881,6 +901,26 @@ def test_one_problem_with_given_regions():
     assert plain == expected
 
 
+def test_level_sets_of_one_sample_are_left_out():
+    """A first level set of a single sample changes nothing but the count and the mean loss."""
+    problem = problem_of(weighted=False)
+    p = 0.4 + 0.6 * problem.forecast[:, 1]
+    p[7] = 0.1
+    problem = replace(problem, forecast=pairs(p))
+    region, options = problem.features[:, 0], replace(OPTIONS, strategy="uniform", n_bins=3)
+    fit = fit_given_regions(problem, Brier(), QuantileBins(4), region, options, 0)
+    bins = level_sets(problem.forecast, 3, "uniform")
+    assert np.bincount(bins)[0] == 1
+    several = bins > 0
+    curve, rng = smoothed_curve(problem)[several], np.random.RandomState(0)
+    number = np.unique(3 * bins[several] + region[several], return_inverse=True)[1]
+    values, table = expected_fit(
+        Brier(), problem, bins, several, number, "abcdef", curve, options, rng
+    )
+    assert_fit(fit, values, n_regions=7, n_measured=120)
+    assert len(fit.table) == len(table) == 6
+
+
 @pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
 def test_one_problem_with_a_model(score):
     """Weighted means of what a model saves, their spread, and a one-sided normal test."""
@@ -914,6 +954,7 @@ def test_the_default_model_one_that_says_nothing_and_few_samples():
         return fit_problem(problem, Brier(), QuantileBins(4), partitioner, None, OPTIONS, method, 4)
 
     by_model, both, regions = (fit(None, method) for method in ("risk", "auto", "partition"))
+    assert by_model == fit_risk(problem, Brier(), QuantileBins(4), None, OPTIONS, 4)
     names = ("plugin", "bias", "induced", "n_regions", "n_measured", "singletons", "table")
     assert both == replace(by_model, **{name: getattr(regions, name) for name in names})
     problem = replace(problem_of(weighted=False), features=np.zeros((120, 2)))

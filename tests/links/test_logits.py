@@ -1,11 +1,11 @@
-"""Units of logits: a robust spread, and ranks where tails are heavy; other values stay."""
+"""Logits: logarithms of tiny forecasts, and units, or ranks where tails are heavy."""
 
 import pickle
 
 import numpy as np
 import pytest
 
-from skcalib.links.logits import LogitScale, heavy_tails, in_units, logit_unit
+from skcalib.links.logits import LogitScale, heavy_tails, in_units, log_forecast, logit_unit
 
 N = 1000
 Z = np.random.default_rng(0).normal(size=(N, 3))
@@ -177,3 +177,15 @@ def test_large_differences_are_compressed():
     np.testing.assert_allclose(logits[0], [0, -700 - np.log(101), -700 - np.log(201)])
     np.testing.assert_array_equal(logits[2], far[2])
     assert logits[1].argsort().tolist() == [1, 0, 2] and np.diff(np.sort(logits[1]))[1] > 700
+
+
+def test_logarithms_beyond_single_precision_are_compressed():
+    """Increasing and smooth; nothing above the end of single precision changes."""
+    end = np.finfo(np.float32).tiny
+    p = np.concatenate([np.geomspace(1e-307, end, 500), np.geomspace(1.01 * end, 1, 200)])
+    z = log_forecast(p, 1e-308)
+    assert (np.diff(z) > 0).all()
+    np.testing.assert_array_equal(z[p >= end], np.log(p[p >= end]))
+    assert -95 < z[0] < -90 and log_forecast(np.zeros(1), 1e-308)[0] < z[0]
+    slope = np.diff(log_forecast(end * np.array([0.999, 1.0, 1.001]), 1e-308))
+    np.testing.assert_allclose(slope, 1e-3, rtol=2e-3)

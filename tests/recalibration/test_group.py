@@ -282,6 +282,8 @@ def test_labels_of_probability_zero_and_few_samples():
 
 P, Y, GROUP, _ = grouped(200)
 PROBA, OF_THREE, FEATURES, _ = three_classes(100)
+VECTOR = "features is a vector of 200 {} that mostly differ"
+COLUMN = "features is the group of each sample, but was a matrix of features in fit"
 
 
 @pytest.mark.parametrize(
@@ -290,8 +292,8 @@ PROBA, OF_THREE, FEATURES, _ = three_classes(100)
         ({}, (P, Y), GROUP[:-1], "features has 199 rows, but there are 200 forecasts"),
         ({}, (P, Y), csr_array(np.eye(200)), "features is sparse"),
         ({}, (P, Y), np.zeros((200, 2, 2)), r"features must have shape \(n_samples, n_features"),
-        ({}, (P, Y), P, "a vector of 200 numbers that mostly differ, but a vector holds the group"),
-        ({}, (P, Y), np.arange(200).astype("M8[D]"), "is a vector of 200 times that mostly differ"),
+        ({}, (P, Y), P, VECTOR.format("numbers") + ", but a vector holds the group"),
+        ({}, (P, Y), np.arange(200).astype("M8[D]"), VECTOR.format("times")),
         ({}, (P, Y), np.empty((200, 0)), "features has no column that can be used. Pass"),
         ({"cv": 1}, (P, Y), GROUP, "cv must be a number of folds, at least 2, got 1"),
         (
@@ -314,7 +316,7 @@ def test_refusals_of_new_features():
         (fitted, None, "features is None, but the recalibrator was fitted with features"),
         (fitted, FEATURES[:5], "features has 5 rows, but there are 100 forecasts"),
         (fitted, np.hstack([FEATURES] * 2), "features has 2 columns, but had 1 in fit"),
-        (fitted, FEATURES[:, 0], "is the group of each sample, but was a matrix of features in"),
+        (fitted, FEATURES[:, 0], COLUMN),
         (fitted, [["a"]] * 100, "had numbers in fit"),
         (plain, FEATURES, "features were given, but fit had none"),
     ):

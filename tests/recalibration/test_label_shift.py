@@ -210,11 +210,14 @@ def test_what_is_refused():
     assert_allclose(lacking.predict_proba(np.eye(3)), np.eye(3))
     known = LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.2, 0.3])
     unfitted = LabelShiftRecalibrator([0.5, 0.5])
+    absent = r"The source has no samples of the classes \[2\], or"
+    of_two = "X has 3 columns, but LabelShiftRecalibrator was fitted"
+    impossible = r"Every forecast gives probability 0 to the classes \[1"
     for call, proba, error, message in (
-        (lacking.adapt, np.full((4, 3), 1 / 3), ValueError, r"has no samples of the classes \[2\]"),
+        (lacking.adapt, np.full((4, 3), 1 / 3), ValueError, absent),
         (unfitted.adapt, [0.3, 0.4], NotFittedError, "not fitted yet"),
-        (unfitted.fit, [0.0, 0.0], ValueError, r"gives probability 0 to the classes \[1"),
-        (known.adapt, np.eye(3), ValueError, "X has 3 columns, but LabelShiftRecalibrator was fit"),
+        (unfitted.fit, [0.0, 0.0], ValueError, impossible),
+        (known.adapt, np.eye(3), ValueError, of_two),
     ):
         with pytest.raises(error, match=message):
             call(proba)

@@ -301,6 +301,8 @@ def test_records_and_displays(y):
         display = make.from_predictions(y, P, notion=NOTION, **options)
         assert [curve.event for curve in display.curves] == ["label 0", "label 1", "label 2"]
         assert len(np.ravel(display.ax_)) == 3 or make is not s.ReliabilityDisplay
+    bands = s.errors.corp_bands(y, P, notion=NOTION, n_resamples=39)
+    assert [band.event for band in bands] == ["label 0", "label 1", "label 2"]
     display = s.ReliabilityDisplay.from_predictions(y, P, notion=NOTION, band=None)
     assert [len(curve.scores) for curve in display.curves] == (~np.isnan(y)).sum(axis=0).tolist()
 
@@ -524,7 +526,8 @@ REFUSED = [
         s.kernel_calibration_test,
         (GAPS, P),
         {"notion": NOTION, "method": "bound"},
-        "method='bound' is for labels that are all known, .*one label at a time",
+        "method='bound' is for labels that are all known, and y_true has missing cells .*one label "
+        "at a time",
     ),
     (
         s.kernel_calibration_test,

@@ -142,14 +142,14 @@ def test_the_lowest_of_several_optima():
 
 
 def test_edges_of_the_map(monkeypatch):
-    found = attrgetter("coef_", "intercept_", "converged_")
+    fitted_map = attrgetter("coef_", "intercept_", "converged_")
     scaling = VarianceScaling().fit([[0.0, 0.1]] * 5, np.arange(5.0))
-    assert found(scaling) == (pytest.approx(60), 0, True)
+    assert fitted_map(scaling) == (pytest.approx(60), 0, True)
     single = VarianceScaling().fit([[0.0, 4.0]], [6.0])
-    assert found(single) == (9, 0, True)
+    assert fitted_map(single) == (9, 0, True)
     with pytest.warns(ConvergenceWarning, match="all residuals are zero, so .* are not changed"):
         perfect = VarianceScaling().fit([[1.0, 4.0], [2.0, 5.0]], [1.0, 2.0])
-    assert (*found(perfect), perfect.n_iter_) == (1, 0, False, 0)
+    assert (*fitted_map(perfect), perfect.n_iter_) == (1, 0, False, 0)
     # A variance of zero has a score of infinity, so it is refused; but the map has a value there.
     np.testing.assert_array_equal(single.transform([[3.0, 0.0]]), [[3.0, 0.0]])
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
@@ -237,7 +237,9 @@ def test_reliability_of_weights_ties_and_single_samples():
         ([1.0], [0.0], [2.0], (0.5, 0, np.inf)),
         ([1.0, 1.0], [1.0, 1.0], [2.0, 2.0], (0, 0, 0)),
     ):
-        assert overall(variance_reliability(y, mean, variance)) == expected
+        reliability = variance_reliability(y, mean, variance)
+        assert overall(reliability) == expected
+        assert (reliability.ratio[0], reliability.low[0], reliability.high[0]) == expected
     tied = variance_reliability([1, 2, 3], [0, 0, 0], [1, 1, 1])
     assert tied.n_samples.tolist() == [3]
     assert overall(tied) == (tied.ratio[0], tied.low[0], tied.high[0])

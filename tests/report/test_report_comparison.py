@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -192,6 +193,14 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=words):
             call()
+    models, sketches = {"a": GaussianNB(), "b": GaussianNB()}, dict.fromkeys("ab", ForecastSketch())
+    for call in (
+        partial(compare, y, {"a": proba, "b": proba}),
+        partial(of_models, models, proba, y, cv=3),
+        partial(ComparisonReport.from_sketches, sketches),
+    ):  # the names are those of the dict
+        with pytest.raises(TypeError, match="multiple values for keyword argument 'name'"):
+            call(name="c")
 
 
 # --- Decisions ------------------------------------------------------------------------------------

@@ -313,7 +313,7 @@ def test_odds_of_balanced_training(factor, word, rng):
 def test_a_class_without_samples(rng):
     y, score = classes(600, 3, seed=rng)
     y, score = y[y != 1], score[y != 1]
-    assert is_only(kinds(y, score), "absent_class", "class 1")
+    assert is_only(kinds(y, score), "absent_class", "of class 1, but")
     report = CalibrationReport.from_predictions(y, score, labels=[0, 1, 2])
     assert report.to_dict()["recommended"] is None and "class 1" in report.verdict
     assert "points" not in report.verdict and "up to" not in str(report)
@@ -362,8 +362,8 @@ def test_the_best_of_all_orders_of_columns(n_classes):
         y, score = classes(600, n_classes, seed=rng)
         assert "column_order" not in kinds(y, score)
         sentence = kinds(y, score[:, order])["column_order"]
-        more = re.search(r"and (\d+) more", sentence)
-        assert sentence.count("class ") + int(more[1] if more else 0) >= n_classes / 3
+        further = re.search(r"and (\d+) more", sentence)
+        assert sentence.count("class ") + int(further[1] if further else 0) >= n_classes / 3
 
 
 def test_a_suspicion_comes_first_and_replaces_the_advice():

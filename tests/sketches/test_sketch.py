@@ -224,10 +224,10 @@ def test_bad_chunks_change_nothing():
     with pytest.raises(ValueError, match="different n_cells"):
         sketch.partial_fit(*chunk)
     assert sketch.set_params(n_cells=N_CELLS).to_bytes() == before
-    others = {"different labels": s.ForecastSketch([1, 0]).fit(*chunk), "Only another Forec": 1}
-    for words, other in others.items():
+    addends = {"different labels": s.ForecastSketch([1, 0]).fit(*chunk), "Only another Forec": 1}
+    for words, addend in addends.items():
         with pytest.raises(ValueError, match=words):
-            sketch + other
+            sketch + addend
     agree(sketch + s.ForecastSketch([0, 1]), sketch, rtol=0)
 
 

@@ -20,6 +20,7 @@ from skcalib.smoothers.kernel_sums import (
     Dropping,
     dirichlet_average,
     dirichlet_log_likelihoods,
+    kd_tiles,
     kernel_average,
     log_likelihoods,
 )
@@ -230,6 +231,15 @@ def test_small_shares_survive(kind, bandwidth, monkeypatch):
     assert_allclose(*shares, rtol=1e-10)
 
 
+def test_all_tiles_but_one_are_full_and_hold_every_row_once():
+    for n_samples, n_classes in ((1, 2), (31, 3), (64, 2), (1000, 4), (999, 10)):
+        for kind in KINDS:
+            tiles = kd_tiles(make(kind, n_samples, n_classes)[0], 32)
+            assert_array_equal(np.sort(np.concatenate(tiles)), np.arange(n_samples))
+            assert sorted(len(rows) for rows in tiles)[1:] == [32] * (len(tiles) - 1)
+    assert kd_tiles(np.empty((0, 2)), 32) == []
+
+
 def test_dropping_is_chosen_where_it_pays(monkeypatch):
     """Confident forecasts and small bandwidths; the result is that of all sources."""
     chosen, pays_in_fact = [], Dropping.pays
@@ -369,9 +379,11 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     assert_allclose(*averages, atol=1e-7)
 
 
-def test_the_number_of_panels_grows_as_the_root():
+def test_the_number_of_panels_grows_as_the_root_and_they_are_kept():
     for bandwidth in (0.1, 1e-3, 1e-5):
-        assert len(kernel_sums.make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
+        plan = kernel_sums.make_plan(bandwidth)
+        assert len(plan.first) < 40 + 3 * np.sqrt(1 / bandwidth)
+        assert kernel_sums.make_plan(bandwidth) is plan
 
 
 @pytest.mark.parametrize("name", ["confident", "u-shaped"])

@@ -26,18 +26,22 @@ class Reversed(Notion):
         yield forecast[:, ::-1][:, :2], target[:, ::-1][:, :2]
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize(
     "notion", [TopLabel(), Classwise(), ClassGroups([[0]]), TopK(1), Reversed()], ids=str
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_events_are_the_second_columns_of_the_problems(notion, weighted, forecasts, monkeypatch):
+def test_events_are_the_second_columns_of_the_problems(
+    n_classes, notion, weighted, forecasts, monkeypatch
+):
     """In chunks of any size, for bins with known edges and for those of equal mass."""
-    y, proba = forecasts(500, 4)
+    y, proba = forecasts(500, n_classes)
     weight = np.random.default_rng(0).integers(3, size=500) if weighted else None
-    problems = [(t[:, 1], s[:, 1]) for s, t in notion.problems(proba, np.eye(4)[y])]
+    problems = [(t[:, 1], s[:, 1]) for s, t in notion.problems(proba, np.eye(n_classes)[y])]
     options = {"sample_weight": weight, "norm": "l2", "squared": True, "debiased": True}
     for n_bins, size in product((5, (0, 0.2, 0.4, 1)), (1 << 16, 256, 1)):
         monkeypatch.setattr("skcalib.data.problem._IN_CACHE", size)
+        monkeypatch.setattr("skcalib.data.problem.Samples.blocks.__defaults__", (size,))
         errors = [calibration_error(t, s, n_bins=n_bins, **options) for t, s in problems]
         error = calibration_error(y, proba, notion=notion, n_bins=n_bins, **options)
         assert error == pytest.approx(np.mean(errors), rel=1e-9)

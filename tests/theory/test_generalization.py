@@ -42,8 +42,8 @@ def test_bounds_are_the_formulas():
         assert estimate == pytest.approx(value, rel=1e-13)
         if bound in ("ece", "tce"):  # the same formula with the information of residuals
             same = {**quantities, "ecmi": 0, "residual_cmi": e}
-            other = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **same)
-            assert other == estimate
+            of_residuals = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **same)
+            assert of_residuals == estimate
     estimate = ece_generalization_bound(100, 1, bound="metric_entropy", radius=1, lipschitz=0)
     assert estimate == pytest.approx(3 + sqrt(8 * log(2) / 100), rel=1e-13)
 
