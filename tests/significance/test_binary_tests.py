@@ -192,6 +192,7 @@ def mean_rejections(draw, n_sets, n_labelings, distort=lambda p: p):
     return dict(zip(TESTS, np.mean(rates, axis=0), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_samples", [100, 1000])
 @pytest.mark.parametrize("name", FORECASTS)
 def test_level(name, n_samples):
@@ -204,6 +205,7 @@ def test_level(name, n_samples):
         assert 0.03 < level["hosmer_lemeshow"] < 0.075
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_samples", [3, 30, 100])
 @every_test
 def test_simulated_level_is_right_everywhere(test, n_samples):
@@ -236,6 +238,7 @@ POWER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("distort", "expected"), POWER.values(), ids=POWER)
 def test_power(distort, expected):
     """1,000 data sets of uniform forecasts: the standard error of a power is at most .016."""
@@ -244,6 +247,7 @@ def test_power(distort, expected):
     assert powers == pytest.approx(dict(zip(TESTS, expected, strict=True)), abs=0.06)
 
 
+@pytest.mark.slow
 @every_test
 def test_level_of_rare_events(test, monkeypatch):
     """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""
