@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import pairs
 from scipy.special import logit
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, norm
 
 from skcalib import ForecastSketch, calibration_error_interval
 from skcalib.error_intervals.proper import FEW_REASON, MarkedLabel, is_few, rarest_label
@@ -54,8 +54,22 @@ def test_limits_of_a_constant_forecast_are_those_of_its_rate(metric, n_events, f
         farthest = max(farthest, ERRORS[metric](max(rate, 1e-300), forecast))
     assert limits.low == pytest.approx(nearest, rel=1e-6, abs=1e-12)
     assert limits.high >= farthest * (1 - 1e-9)
+    z = norm.ppf(0.5 + level / 2)
+    assert limits.standard_error == pytest.approx((limits.high - limits.low) / (2 * z)) or (
+        metric in ("brier", "log")
+    )
     if metric in ("brier", "log", "squared_l2", "ks", "ici"):
         assert limits.high < 1.1 * farthest + 0.01
+
+
+def test_predictions_that_all_came_true_leave_the_share_that_clopper_and_pearson_admit():
+    """Forecasts of .2 and .8: a cumulative difference is at least a third of the mean distance."""
+    y = np.arange(N_SAMPLES) % 2
+    distance = 0.025 ** (1 / N_SAMPLES) - 0.8
+    expected = {"l1": distance, "squared_l2": distance**2, "l2": distance, "ks": distance / 3}
+    for metric, low in expected.items():
+        limits = interval(y, np.where(y == 1, 0.8, 0.2), metric)
+        assert limits.low == pytest.approx(low, rel=1e-6) and limits.reason == FEW_REASON
 
 
 @pytest.mark.parametrize("metric", ["brier", "l1", "l2", "ici", "simplex"])

@@ -95,45 +95,47 @@ def ratios_of_a_kernel(p, y, kernel):
     return np.array(ratios), np.full(3, 1 / 3)
 
 
-@pytest.mark.parametrize("notion", ["top_label", "classwise", "cumulative", "canonical", "kernel"])
-def test_the_statistics_by_hand(notion):
+def test_the_statistics_by_hand():
     """The e-value of fixed time, and the sum over starts of a monitor, of all alternatives."""
-    rng, kernel = np.random.default_rng(4), LaplacianKernel(0.5)
-    n = 80 if notion == "kernel" else 12
-    y, p = several(n, rng, power=0.3)
-    p[3] = [1e-7, 1 - 2e-7, 1e-7]  # a logit that is cut
-    weight = np.linspace(0.2, 1, n)
-    top = p.max(axis=1), y == p.argmax(axis=1)
-    columns = [(p[:, k], y == k) for k in range(3)]
-    if notion == "kernel":
-        options, streams = {"features": kernel}, [(1, ratios_of_a_kernel(p, y, kernel))]
-    elif notion == "canonical":
-        streams = [(1 / 3, ratios_of_an_event(*top)), (1 / 3, ratios_of_powers(p, y))]
-        streams += [(1 / 9, ratios_of_an_event(*column, harmonics=(0, 0))) for column in columns]
-        options = {"notion": notion}
-    else:
-        events = {"top_label": [top], "classwise": columns}
-        sums = p.cumsum(axis=1)
-        events["cumulative"] = [(sums[:, k], y <= k) for k in range(2)]
-        streams = [(1 / len(events[notion]), ratios_of_an_event(*e)) for e in events[notion]]
-        options = {"notion": notion}
-    path = [
-        sum(share * np.cumprod(ratios**w, axis=0) @ prior for share, (ratios, prior) in streams)
-        for w in (1.0, weight[:, None])
-    ]
-    for e_values, w in zip(path, (None, weight), strict=True):
-        test = SequentialCalibrationTest([0, 1, 2], **options).partial_fit(y, p, w)
-        assert test.log_e_value_ == pytest.approx(np.log(e_values[-1]), abs=1e-9)
-        assert test.pvalue_ == pytest.approx(min(1, 1 / e_values.max()), rel=1e-9)
-        assert test.path_[1:, 1] == pytest.approx(np.log(e_values), abs=1e-9)
-    statistic = 0.0
-    for share, (ratios, prior) in streams:
-        total = np.zeros(len(prior))
-        for ratio in ratios:
-            total = (total + 1) * ratio
-        statistic += share * prior @ total
-    monitor = CalibrationMonitor([0, 1, 2], alpha=1e-9, **options).partial_fit(y, p)
-    assert monitor.log_statistic_ == pytest.approx(np.log(statistic), abs=1e-9)
+    for notion in ("top_label", "classwise", "cumulative", "canonical", "kernel"):
+        rng, kernel = np.random.default_rng(4), LaplacianKernel(0.5)
+        n = 80 if notion == "kernel" else 12
+        y, p = several(n, rng, power=0.3)
+        p[3] = [1e-7, 1 - 2e-7, 1e-7]  # a logit that is cut
+        weight = np.linspace(0.2, 1, n)
+        top = p.max(axis=1), y == p.argmax(axis=1)
+        columns = [(p[:, k], y == k) for k in range(3)]
+        if notion == "kernel":
+            options, streams = {"features": kernel}, [(1, ratios_of_a_kernel(p, y, kernel))]
+        elif notion == "canonical":
+            streams = [(1 / 3, ratios_of_an_event(*top)), (1 / 3, ratios_of_powers(p, y))]
+            streams += [
+                (1 / 9, ratios_of_an_event(*column, harmonics=(0, 0))) for column in columns
+            ]
+            options = {"notion": notion}
+        else:
+            events = {"top_label": [top], "classwise": columns}
+            sums = p.cumsum(axis=1)
+            events["cumulative"] = [(sums[:, k], y <= k) for k in range(2)]
+            streams = [(1 / len(events[notion]), ratios_of_an_event(*e)) for e in events[notion]]
+            options = {"notion": notion}
+        path = [
+            sum(share * np.cumprod(ratios**w, axis=0) @ prior for share, (ratios, prior) in streams)
+            for w in (1.0, weight[:, None])
+        ]
+        for e_values, w in zip(path, (None, weight), strict=True):
+            test = SequentialCalibrationTest([0, 1, 2], **options).partial_fit(y, p, w)
+            assert test.log_e_value_ == pytest.approx(np.log(e_values[-1]), abs=1e-9)
+            assert test.pvalue_ == pytest.approx(min(1, 1 / e_values.max()), rel=1e-9)
+            assert test.path_[1:, 1] == pytest.approx(np.log(e_values), abs=1e-9)
+        statistic = 0.0
+        for share, (ratios, prior) in streams:
+            total = np.zeros(len(prior))
+            for ratio in ratios:
+                total = (total + 1) * ratio
+            statistic += share * prior @ total
+        monitor = CalibrationMonitor([0, 1, 2], alpha=1e-9, **options).partial_fit(y, p)
+        assert monitor.log_statistic_ == pytest.approx(np.log(statistic), abs=1e-9)
 
 
 @pytest.mark.parametrize("notion", NOTIONS)

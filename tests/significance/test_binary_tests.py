@@ -339,6 +339,15 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     assert len(merged.weight) <= 1000 and (merged.forecast[[0, -1], 1] == [0, 1]).all()
 
 
+def test_labels_are_drawn_where_a_bin_has_fewer_than_three_uncertain_ones():
+    """Of variance .09 each, beside 200 of variance 1/4; whatever the scale of the weights."""
+    for n, scale, drawn in ((33, 1, True), (34, 1, False), (33, 7, True), (34, 7, False)):
+        p = np.repeat([0.1, 0.5], [n, 200])
+        options = {"sample_weight": np.full(n + 200, scale), "strategy": "uniform", "n_bins": 4}
+        test = skcalib.hosmer_lemeshow_test(np.arange(n + 200) % 2, p, **options)
+        assert (DRAWN in test.method) == drawn
+
+
 def test_degrees_of_freedom_of_hosmer_and_lemeshow():
     """Bins without variance are dropped, and one must be left."""
     with pytest.raises(ValueError, match="Only 2 bins hold forecasts"):
