@@ -688,7 +688,7 @@ VARIED = {
     **{kind: partial(mapped, kind) for kind in RECALIBRATORS},
     **{kind: partial(smoothed, kind) for kind in SMOOTHERS},
     **{kind: partial(watched, kind) for kind in STREAMS},
-    s.GroupRecalibrator: in_groups, s.RecalibratedClassifierCV: selected,
+    s.RecalibratedClassifierCV: selected, s.GroupRecalibrator: in_groups,
     s.CalibrationErrorEstimator: estimated, s.GroupingLossEstimator: grouped,
     s.CalibrationReport.from_predictions: report,
 }  # fmt: skip

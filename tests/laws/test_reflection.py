@@ -133,7 +133,7 @@ def test_the_forecasts_have_ties_on_edges():
 
 @pytest.mark.parametrize(
     ("recipe", "kind"),
-    rotated([r for r in FORECASTS if r.takes == "forecast" and not directed(r)], KINDS, 3),
+    rotated([r for r in FORECASTS if r.takes == "forecast" and not directed(r)], KINDS, 2),
     ids=str,
 )
 def test_functions(recipe, kind):
