@@ -139,3 +139,15 @@ def test_weighted_means_and_quantiles():
     assert scores.weighted_mean(values, weight) == pytest.approx(3.1)
     assert scores.weighted_mean(values) == 2.75
     assert scores.weighted_mean(np.append(values, np.inf)) == np.inf
+
+
+def test_scores_of_two_forecasts_by_hand():
+    """The divergence of the product of residuals is that of their means: (P - T)(Q - U)."""
+    target, forecast = np.random.default_rng(0).dirichlet(np.ones(3), (2, 7, 2))
+    rule = scores.UScore(lambda p, q, y, z: np.sum((p - y) * (q - z), axis=1))
+    expected = np.sum(np.prod(forecast - target, axis=1), axis=1)
+    np.testing.assert_allclose(rule.entropy(target), 0, atol=1e-15)
+    np.testing.assert_allclose(rule.divergence(target, forecast), expected, atol=1e-14)
+    first = scores.UScore(lambda p, y: np.sum((p - y) ** 2, axis=1), size=1)
+    single = first.divergence(target[:, :1], forecast[:, :1])
+    np.testing.assert_allclose(single, Brier().divergence(target[:, 0], forecast[:, 0]), rtol=1e-12)
