@@ -135,7 +135,7 @@ def test_documents_of_every_map():
     logits = as_input(P, "logits")
     for recalibrator in map(clone, INSTANCES):
         if not isinstance(recalibrator, (Pipeline, s.StackedRecalibrator, s.GroupRecalibrator)):
-            recalibrator.set_params(input="logits").fit(logits, y)
+            recalibrator = clone(recalibrator.set_params(input="logits")).fit(logits, y)
             expected = recalibrator.predict_proba(logits)
             mapped = from_json(to_json(recalibrator)).predict_proba(logits)
             close(mapped, expected, atol=1e-10)

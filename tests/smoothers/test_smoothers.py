@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from skcalib import proper_calibration_error, smoothers
+from skcalib._util.sizes import sizes
 from skcalib.datasets import make_widmann
 from skcalib.links.averaging import ModelAverage
 from skcalib.smoothers import (
@@ -57,42 +58,41 @@ def test_laws(smoother):
     check_smoother(smoother)
 
 
-@pytest.mark.parametrize(
-    ("smoother", "forecast", "cells"),
-    [
-        # what lies on an edge belongs to the bin nearer to 1/2, and 1/2 is a bin of its own
-        (UniformBins(5), [0, 0.1, 0.2 - 1e-12, 0.2, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1], "000122344"),
-        (UniformBins(2), [0, 0.4, 0.5, 0.5, 0.6, 1], "001122"),
-        (UniformBins(2), [0, 0.4, 0.6, 1], "0011"),
-        # of several classes the cells are products
-        (
-            UniformBins(2),
-            [[0.2, 0.2, 0.6], [0.3, 0.1, 0.6], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]],
-            "0012",
-        ),
-        # ties are never split: 1 is nearest to 2 samples below, 6 is nearest to 4 and 6
-        (QuantileBins(4), [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9], "01111122"),
-        (QuantileBins(2), [0.1, 0.2, 0.3], "011"),  # of two halves the nearer to 1/2 is larger
-        (QuantileBins(2), [0.9, 0.8, 0.7], "011"),
-        # both coordinates have the same variance: halves of sizes 3 and 2, not 1 and 4
-        (MedianCells(2, min_samples=1), [0.1, 0.3, 0.3, 0.6, 0.7], "00011"),
-        (LevelSets(), P8, "01223456"),
-        # the variance decides: .0035 and .0059 here, not the larger sum of squares of the first
-        (
-            MedianCells(4, min_samples=1),
-            np.r_[np.linspace(0, 0.2, 32), np.linspace(0.4, 0.65, 16), np.linspace(0.9, 0.91, 16)],
-            32 * "0" + 8 * "1" + 8 * "2" + 16 * "3",
-        ),
-    ],
-    ids=str,
-)
-def test_cells_by_hand(smoother, forecast, cells):
+CELLS = [
+    # what lies on an edge belongs to the bin nearer to 1/2, and 1/2 is a bin of its own
+    (UniformBins(5), [0, 0.1, 0.2 - 1e-12, 0.2, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1], "000122344"),
+    (UniformBins(2), [0, 0.4, 0.5, 0.5, 0.6, 1], "001122"),
+    (UniformBins(2), [0, 0.4, 0.6, 1], "0011"),
+    # of several classes the cells are products
+    (
+        UniformBins(2),
+        [[0.2, 0.2, 0.6], [0.3, 0.1, 0.6], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]],
+        "0012",
+    ),
+    # ties are never split: 1 is nearest to 2 samples below, 6 is nearest to 4 and 6
+    (QuantileBins(4), [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9], "01111122"),
+    (QuantileBins(2), [0.1, 0.2, 0.3], "011"),  # of two halves the nearer to 1/2 is larger
+    (QuantileBins(2), [0.9, 0.8, 0.7], "011"),
+    # both coordinates have the same variance: halves of sizes 3 and 2, not 1 and 4
+    (MedianCells(2, min_samples=1), [0.1, 0.3, 0.3, 0.6, 0.7], "00011"),
+    (LevelSets(), P8, "01223456"),
+    # the variance decides: .0035 and .0059 here, not the larger sum of squares of the first
+    (
+        MedianCells(4, min_samples=1),
+        np.r_[np.linspace(0, 0.2, 32), np.linspace(0.4, 0.65, 16), np.linspace(0.9, 0.91, 16)],
+        32 * "0" + 8 * "1" + 8 * "2" + 16 * "3",
+    ),
+]
+
+
+def test_cells_by_hand():
     """Up to the numbers of the cells."""
-    forecast = np.array(forecast)
-    forecast = pairs(forecast) if forecast.ndim == 1 else forecast
-    numbers = clone(smoother).fit(forecast, forecast).cells_
-    together = numbers[:, None] == numbers
-    np.testing.assert_array_equal(together, np.array(list(cells))[:, None] == np.array(list(cells)))
+    for smoother, forecast, cells in CELLS:
+        forecast, names = np.array(forecast), np.array(list(cells))
+        forecast = pairs(forecast) if forecast.ndim == 1 else forecast
+        numbers = clone(smoother).fit(forecast, forecast).cells_
+        together = numbers[:, None] == numbers
+        np.testing.assert_array_equal(together, names[:, None] == names, err_msg=repr(smoother))
 
 
 def test_bins_by_rule_and_by_edges():
@@ -115,28 +115,27 @@ def test_new_forecasts_go_to_the_nearest_occupied_cell():
     np.testing.assert_allclose(predicted, [0.5, 1])
 
 
-@pytest.mark.parametrize("smoother", [*PARTITIONS, IsotonicSmoother()], ids=repr)
-def test_cell_means_by_loops(smoother, binary):
+def test_cell_means_by_loops(binary):
     """Held out, of the others; alone in a cell, of all others. Weights move no edges of bins."""
     y, forecast = binary
     n, weight, target = len(y), np.random.default_rng(0).uniform(0.2, 3, len(y)), np.eye(2)[y]
-    fitted = clone(smoother).fit(forecast, target, weight)
-    mates = fitted.cells_[:, None] == fitted.cells_
-    for row, mates_of_row in zip(fitted.smooth(), mates, strict=True):
-        np.testing.assert_allclose(
-            row, np.average(target[mates_of_row], axis=0, weights=weight[mates_of_row])
-        )
-    if isinstance(smoother, IsotonicSmoother):
-        return
-    np.testing.assert_array_equal(fitted.cells_, clone(smoother).fit(forecast, target).cells_)
-    mates &= ~np.eye(n, dtype=bool)
-    alone = ~mates.any(axis=1)
-    mates[alone] = ~np.eye(n, dtype=bool)[alone]
-    for row, mates_of_row in zip(fitted.smooth_held_out(y.astype(float)), mates, strict=True):
-        assert row == pytest.approx(
-            np.average(y[mates_of_row], weights=weight[mates_of_row]), abs=1e-12
-        )
-    assert alone.any() or not isinstance(smoother, LevelSets)
+    for smoother in [*PARTITIONS, IsotonicSmoother()]:
+        fitted = clone(smoother).fit(forecast, target, weight)
+        mates = fitted.cells_[:, None] == fitted.cells_
+        means = mates * weight @ target / (mates @ weight)[:, None]
+        np.testing.assert_allclose(fitted.smooth(), means)
+        of_cells = fitted.label_means(y, 2)
+        np.testing.assert_allclose(of_cells, fitted.cell_means(target))
+        np.testing.assert_allclose(of_cells[fitted.cells_], means)
+        if isinstance(smoother, IsotonicSmoother):
+            continue
+        np.testing.assert_array_equal(fitted.cells_, clone(smoother).fit(forecast, target).cells_)
+        mates &= ~np.eye(n, dtype=bool)
+        alone = ~mates.any(axis=1)
+        mates[alone] = ~np.eye(n, dtype=bool)[alone]
+        expected = mates * weight @ y / (mates @ weight)
+        np.testing.assert_allclose(fitted.smooth_held_out(y.astype(float)), expected, atol=1e-12)
+        assert alone.any() or not isinstance(smoother, LevelSets)
 
 
 def test_a_weight_that_dwarfs_the_others():
@@ -190,7 +189,7 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
 
 @pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch):
+def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted):
     """Intervals of the sorted scores against the tree, also where differences lose their digits."""
     score, y, weight = line_data(kind)
     weight = weight if weighted else np.ones(600)
@@ -200,8 +199,7 @@ def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch)
     for n_neighbors in (70, 300, 599):
         fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
         by_intervals = fitted.smooth(), fitted.predict(new)
-        with monkeypatch.context() as patch:
-            patch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
+        with sizes(interval_neighbors=10**6):
             expected = fitted.smooth(), fitted.predict(new)
         for means, means_of_tree in zip(by_intervals, expected, strict=True):
             np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)
