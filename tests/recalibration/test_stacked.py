@@ -122,6 +122,24 @@ def test_a_mixture_is_chosen_for_half_a_per_cent():
         assert one_standard_error(["a", "b", "mixture"], losses, mixture=True).chosen == chosen
 
 
+def test_a_map_that_falls_is_chosen_where_the_others_are_clearly_worse():
+    """By more than a hundredth and significantly, or worse than the identity."""
+    for identity, rising, noise, chosen in (
+        (1.0, 0.807, 0.0, "rising"),
+        (1.0, 0.809, 0.1, "rising"),
+        (1.0, 0.809, 0.0, "falling"),
+        (0.805, 0.807, 0.0, "falling"),
+        (1.0, 0.7, 0.0, "rising"),
+        (0.79, 0.9, 0.0, "identity"),
+    ):
+        means = {"identity": identity, "falling": 0.8, "rising": rising}
+        losses = np.tile(np.array(list(means.values()))[:, None], 100)
+        losses[2] += noise * np.tile([1, -1], 50)
+        selection = one_standard_error(list(means), losses, falling={"falling"})
+        assert selection.chosen == chosen
+        assert selection.gain.estimate == pytest.approx(identity - means[chosen], abs=1e-12)
+
+
 def test_what_it_holds_is_stated():
     S, y, _ = world("overconfident", 1000)
     stack = s.StackedRecalibrator().fit(S, y)
