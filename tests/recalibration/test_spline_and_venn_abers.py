@@ -71,7 +71,8 @@ def test_a_spline_is_the_minimum_of_its_criterion(spread):
     prior *= min(1, 16 / variance)
     values, forecasts = {}, {}
     for penalty in 10.0 ** -np.arange(6):
-        coef, precision = np.zeros(12), prior + penalty * (bends.T * simpson) @ bends
+        precision = prior + penalty * (bends.T * simpson) @ bends
+        coef = np.append([-basis.start, -basis.unit], np.zeros(10))  # chances of one half
         for _ in range(30):
             p = expit(t + design @ coef)
             hessian = (design.T * (weight * p * (1 - p))) @ design + precision
