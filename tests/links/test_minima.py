@@ -8,7 +8,7 @@ from scipy.special import log_softmax, softmax
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import fit_bias_corrected
 from skcalib.links.maps import halley, optimal_inverse_temperature
-from skcalib.links.newton import minimise_convex
+from skcalib.links.newton import logistic_loss, logistic_regression, minimise_convex
 
 
 @pytest.mark.parametrize(("n_classes", "most"), [(2, 5), (3, 4), (10, 3)])
@@ -55,6 +55,30 @@ def test_a_temperature_with_biases_is_the_largest_posterior(n_classes):
         fit = fit_bias_corrected(logits, label, 7 * weight)
         assert fit.converged and np.ptp(fit.theta[1:]) > 0.3
         np.testing.assert_allclose(fit.theta, expected, atol=1e-4)
+
+
+def test_the_penalised_logistic_loss_and_its_derivatives():
+    """Of labels between 0 and 1; a fit ends where the gradient vanishes."""
+    rng = np.random.default_rng(0)
+    design, offset, label, weight = rng.normal(size=(50, 3)), *rng.uniform(0, 2, (3, 50))
+    label, prior = label / 2, np.diag([0.0, 1.0, 2.0]) + 0.1
+    value, slopes = logistic_loss(design.T, label, weight, offset, prior)
+    theta, linear = np.array([1.0, -2.0, 0.5]), offset + design @ [1.0, -2.0, 0.5]
+    loss = weight @ (np.logaddexp(0, linear) - label * linear) + theta @ prior @ theta / 2
+    assert value(theta)[0] == pytest.approx(loss)
+    gradient, hessian = slopes(theta, value(theta)[1])
+    ends = [[theta + sign * step for sign in (1, -1)] for step in 1e-5 * np.eye(3)]
+    changes = [[(at, *slopes(at, value(at)[1])) for at in pair] for pair in ends]
+    differences = [(value(a[0])[0] - value(b[0])[0]) / 2e-5 for a, b in changes]
+    np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-6)
+    differences = [(a[1] - b[1]) / 2e-5 for a, b in changes]
+    np.testing.assert_allclose(hessian, differences, rtol=1e-6, atol=1e-6)
+    best, hessian = logistic_regression(design, offset, label, weight, penalty=prior)
+    at_end = slopes(best, value(best)[1])
+    np.testing.assert_allclose(at_end[0], 0, atol=1e-6)
+    np.testing.assert_allclose(hessian, at_end[1], rtol=1e-4)
+    shrunk, _ = logistic_regression(design, offset, label, weight, penalty=1e9)
+    np.testing.assert_allclose(shrunk, 0, atol=1e-6)
 
 
 def test_halley_at_the_optimum_ends_at_once():

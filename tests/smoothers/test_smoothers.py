@@ -187,46 +187,46 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
         np.testing.assert_array_equal(fitted.smooth_held_out(values), expected)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted):
+@pytest.mark.parametrize("weighted", [True, False])
+def test_neighbours_on_a_line_are_those_of_the_tree(weighted):
     """Intervals of the sorted scores against the tree, also where differences lose their digits."""
-    score, y, weight = line_data(kind)
-    weight = weight if weighted else np.ones(600)
-    if kind == "one is heavy":
-        weight[score.argmax()] = 1e12
-    new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
-    for n_neighbors in (70, 300, 599):
-        fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
-        by_intervals = fitted.smooth(), fitted.predict(new)
-        with sizes(interval_neighbors=10**6):
-            expected = fitted.smooth(), fitted.predict(new)
-        for means, means_of_tree in zip(by_intervals, expected, strict=True):
-            np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)
+    for kind in [*KINDS, "one is heavy"]:
+        score, y, weight = line_data(kind, 240)
+        weight = weight if weighted else np.ones(240)
+        if kind == "one is heavy":
+            weight[score.argmax()] = 1e12
+        new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
+        for n_neighbors in (70, 150, 239):
+            fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
+            by_intervals = fitted.smooth(), fitted.predict(new)
+            with sizes(interval_neighbors=10**6):
+                expected = fitted.smooth(), fitted.predict(new)
+            for means, means_of_tree in zip(by_intervals, expected, strict=True):
+                np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n_classes", "n_neighbors"), [(2, 1), (3, 149), (2, 7), (20, 7)])
-def test_neighbours_at_the_same_distance_count_alike(n_classes, n_neighbors):
+def test_neighbours_at_the_same_distance_count_alike():
     """Forecasts on a lattice, in two orders, beside the definition; the weights differ."""
-    rng = np.random.default_rng(n_classes)
-    forecast = 0.01 + np.round(6 * rng.dirichlet(np.ones(n_classes), 150)) / 6
-    forecast /= forecast.sum(axis=1, keepdims=True)
-    values, weight = rng.normal(size=(150, 1)), rng.uniform(0.5, 2, 150)
-    fitted = NearestNeighborsSmoother(n_neighbors).fit(forecast, values, weight)
-    order = rng.permutation(150)
-    reordered = NearestNeighborsSmoother(n_neighbors)
-    reordered.fit(forecast[order], values[order], weight[order])
-    np.testing.assert_allclose(reordered.smooth(), fitted.smooth()[order], atol=1e-12)
-    np.testing.assert_allclose(reordered.predict(forecast), fitted.predict(forecast), atol=1e-12)
-    # Two columns are as far from each other as one, but for a factor.
-    distance = np.round(np.linalg.norm(forecast[:, None] - forecast, axis=2), 10)
-    np.fill_diagonal(distance, np.inf)
-    for i, row in enumerate(distance):
-        last = np.sort(row)[n_neighbors - 1]
-        share = (row < last).astype(float)
-        share[row == last] = (n_neighbors - share.sum()) / np.sum(row == last)
-        expected = np.average(values[:, 0], weights=share * weight)
-        assert fitted.smooth()[i, 0] == pytest.approx(expected, abs=1e-9)
+    for n_classes, n_neighbors in ((2, 1), (3, 149), (2, 7), (2, 80), (20, 7)):
+        rng = np.random.default_rng(n_classes)
+        forecast = 0.01 + np.round(6 * rng.dirichlet(np.ones(n_classes), 150)) / 6
+        forecast /= forecast.sum(axis=1, keepdims=True)
+        values, weight = rng.normal(size=(150, 1)), rng.uniform(0.5, 2, 150)
+        fitted = NearestNeighborsSmoother(n_neighbors).fit(forecast, values, weight)
+        order, smoothed = rng.permutation(150), fitted.smooth()
+        reordered = NearestNeighborsSmoother(n_neighbors)
+        reordered.fit(forecast[order], values[order], weight[order])
+        np.testing.assert_allclose(reordered.smooth(), smoothed[order], atol=1e-12)
+        predicted = reordered.predict(forecast)
+        np.testing.assert_allclose(predicted, fitted.predict(forecast), atol=1e-12)
+        # Two columns are as far from each other as one, but for a factor.
+        distance = np.round(np.linalg.norm(forecast[:, None] - forecast, axis=2), 10)
+        np.fill_diagonal(distance, np.inf)
+        last = np.sort(distance, axis=1)[:, n_neighbors - 1 : n_neighbors]
+        inside, at_end = distance < last, distance == last
+        missing = n_neighbors - inside.sum(axis=1, keepdims=True)
+        share = (inside + at_end * missing / at_end.sum(axis=1, keepdims=True)) * weight
+        np.testing.assert_allclose(smoothed, share @ values / share.sum(axis=1)[:, None], atol=1e-9)
 
 
 def test_number_of_neighbours():
@@ -244,23 +244,22 @@ def test_number_of_neighbours():
     np.testing.assert_allclose(smoothed[:3], 3.0)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "cv", [2, KFold(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)]
-)
-def test_cross_fitted_by_loops(cv, weighted, multiclass):
+def test_cross_fitted_by_loops(multiclass):
     """Stratified folds of a number; forecasts of repeated folds are averaged."""
     y, forecast = multiclass
-    weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
-    smoother = CrossFitted(GaussianNB(), cv=cv, random_state=3)
-    fitted = smoother.fit(forecast, np.eye(3)[y], weight if weighted else None)
-    folds = StratifiedKFold(2, shuffle=True, random_state=3) if cv == 2 else cv
-    expected = np.zeros_like(forecast)
-    for train, test in folds.split(forecast, y):
-        model = GaussianNB().fit(forecast[train], y[train], weight[train])
-        expected[test] += model.predict_proba(forecast[test])
-    expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(fitted.smooth(), expected, atol=1e-9)
+    stratified = (StratifiedKFold(n, shuffle=True, random_state=3) for n in (2, 5))
+    repeated = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
+    cases = [(2, next(stratified)), (None, next(stratified)), (KFold(3), KFold(3))]
+    for weighted, (cv, folds) in enumerate([*cases, (repeated, repeated)]):
+        weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
+        smoother = CrossFitted(GaussianNB(), cv=cv, random_state=3)
+        fitted = smoother.fit(forecast, np.eye(3)[y], weight if weighted else None)
+        expected = np.zeros_like(forecast)
+        for train, test in folds.split(forecast, y):
+            model = GaussianNB().fit(forecast[train], y[train], weight[train])
+            expected[test] += model.predict_proba(forecast[test])
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(fitted.smooth(), expected, atol=1e-9)
 
 
 def test_what_cannot_be_cross_fitted(multiclass):
