@@ -29,7 +29,7 @@ FORESTS = {
 }
 
 
-def forest(load, name, n_samples=250):
+def forest(load, name, n_samples=120):
     """Labels, and out-of-fold probabilities of a forest; most of them are averages of fractions."""
     X, y = load(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(y))[:n_samples]

@@ -78,6 +78,39 @@ def test_statistic_is_a_regression_on_curve_and_group():
     assert statistics.total[0] / (equal.weight @ group) == pytest.approx(mean_residual)
 
 
+def test_a_named_group_by_hand():
+    """Scores of three values: a regression on these and the group."""
+    rng, n = np.random.default_rng(0), 600
+    score, group = rng.choice([0.2, 0.4, 0.7], n), rng.random(n) < 0.3
+    y = rng.random(n) < score + np.where(group, 0.2, -0.05)
+    (difference,) = differences_at_equal_scores(y, score, group[:, None]).named
+
+    def centre(values):
+        return values - pd.Series(values).groupby(score).transform("mean").to_numpy()
+
+    inside, residual, inflation = centre(group), centre(y), n / (n - 3)
+    curve = y - residual
+    total, information = inside @ residual, inside @ inside
+    variance = inflation * inside**2 @ (curve * (1 - curve))
+    harm = (total**2 - variance) / information / n
+    robust = inflation * np.sum((inside * (residual - total / information * inside)) ** 2)
+    numbers = {
+        "n_samples": group.sum(),
+        "n_tested": group.sum(),
+        "share": group.mean(),
+        "mean_score": score[group].mean(),
+        "observed": y[group].mean(),
+        "expected": y[group].mean() - total / group.sum(),
+        "estimate": total / group.sum(),
+        "standard_error": np.sqrt(max(variance, robust)) / group.sum(),
+        "harm": harm,
+    }
+    for name, number in numbers.items():
+        assert getattr(difference, name) == pytest.approx(number, rel=1e-9), name
+    assert (difference.rule, difference.direction) == ("x0 = True", "too_low")
+
+
+@pytest.mark.slow
 def test_harm_is_the_explained_part_of_the_grouping_loss():
     """A group of .3 with .2 more than others: share (1 - share) .2^2 = .0084; 40 draws."""
     harms, inside = [], 0
@@ -215,11 +248,11 @@ def test_noise_is_not_named(n_sets, name, n, many):
 
 def test_a_coin_tossed_region_is_not_accused_and_the_cause_is():
     """The forecast is wrong for everybody and does not know z."""
-    for seed in range(8):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
-        x, z = rng.normal(size=(2, 4000))
-        y = rng.random(4000) < expit(-2 + x + z)
-        X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 4000)})
+        x, z = rng.normal(size=(2, 2000))
+        y = rng.random(2000) < expit(-2 + x + z)
+        X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 2000)})
         named = differences_at_equal_scores(y, expit(-1 + x), X).named
         assert "z" in named[0].rule
         assert not any("region" in difference.rule for difference in named)

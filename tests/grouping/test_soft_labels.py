@@ -146,6 +146,7 @@ def test_the_loss_is_the_mean_over_votes(loss):
     assert terms.loss == pytest.approx(terms.calibration + terms.refinement, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", ["canonical", "top_label"])
 def test_the_calibration_error_is_that_of_the_world(notion):
     """Mean over 12 seeds of votes, and of exact distributions, within 4 standard errors."""
@@ -191,8 +192,9 @@ def test_estimators_take_a_fitted_classifier():
     assert of_classifier.calibration_error_ == of_forecasts.calibration_error_
     low, high = of_classifier.confidence_interval_
     assert low <= of_classifier.calibration_error_ <= high
-    grouping = s.GroupingLossEstimator(model).fit(SHARES, VOTES)
-    same = s.GroupingLossEstimator().fit(SHARES, VOTES, y_proba=proba)
+    options = {"method": "risk", "n_permutations": 0}
+    grouping = s.GroupingLossEstimator(model, **options).fit(SHARES, VOTES)
+    same = s.GroupingLossEstimator(**options).fit(SHARES, VOTES, y_proba=proba)
     assert grouping.grouping_loss_ == same.grouping_loss_
     tree = DecisionTreeClassifier(max_depth=3).fit(SHARES, VOTES.argmax(axis=1))
     missing = np.where(SHARES > 0.9, np.nan, SHARES)
