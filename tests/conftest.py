@@ -15,6 +15,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 import pytest
+from engines import Engine
 from scipy.special import expit, logit
 from sklearn.datasets import make_classification
 
@@ -68,6 +69,9 @@ def pytest_report_header(config):
 def pytest_runtest_setup(item):
     if time.monotonic() - STARTED > item.config.getoption("--seconds"):
         pytest.skip("the time for all tests is over")
+    for argument in item.callspec.params.values() if hasattr(item, "callspec") else ():
+        if isinstance(argument, Engine):
+            argument.require()
 
 
 def pytest_collection_modifyitems(config, items):

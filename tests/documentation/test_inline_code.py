@@ -9,6 +9,7 @@ import inspect
 import operator
 import re
 import textwrap
+from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 
@@ -201,7 +202,8 @@ def test_lines_of_docstrings(objects, here):
         calls = lines(text)
         if calls:
             on_page = ON_PAGE["deploy_a_map"](objects) if name == "export.to_onnx" else {}
-            assert_runs(calls, PUBLIC | OTHERS | objects | on_page, name)
+            if find_spec("onnx") or name != "export.to_onnx":
+                assert_runs(calls, PUBLIC | OTHERS | objects | on_page, name)
         n_calls += len(calls)
     assert n_calls >= 15
 

@@ -91,3 +91,69 @@ def test_what_was_renamed_has_its_new_place():
     assert len(places) > 30
     for place in places:
         assert resolve_name(f"skcalib.{place}") is not None
+
+
+CHANGED = runpy.run_path(str(ROOT / ".ci" / "changed.py")) if (ROOT / ".ci").exists() else {}
+
+
+@in_checkout
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    [
+        ("skcalib/errors/corp.py", ["tests/errors"]),
+        ("skcalib/scores.py", ["tests/laws", "tests/test_scores.py"]),
+        ("skcalib/_util/validation.py", ["tests/_util", "tests/public"]),
+        ("skcalib/testing/__init__.py", ["tests/laws"]),
+        ("skcalib/__init__.pyi", ["tests/public"]),
+        ("tests/test_scores.py", ["tests/test_scores.py"]),
+        ("tests/test_deleted.py", []),
+        ("doc/design.rst", ["tests/documentation"]),
+        ("pyproject.toml", ["tests/documentation/test_project.py"]),
+    ],
+)
+def test_tests_of_a_changed_file(changed, tests):
+    assert CHANGED["tests_of"](changed) == tests
+
+
+@in_checkout
+def test_tests_that_use_a_changed_helper():
+    judges = CHANGED["tests_of"]("tests/golden.py")
+    assert "tests/test_golden.py" in judges and "tests/test_scores.py" not in judges
+
+
+@in_checkout
+def test_every_changed_module_has_tests():
+    modules = [path for path in (ROOT / "skcalib").rglob("*.py") if path.parent.name != "skcalib"]
+    for path in [*modules, *(ROOT / "skcalib").glob("*.py")]:
+        assert CHANGED["tests_of"](path.relative_to(ROOT).as_posix()), path
+
+
+@in_checkout
+def test_changed_files_of_a_repository(tmp_path, monkeypatch):
+    """Those of commits, of the working tree, and new ones; not those that main changed since."""
+    monkeypatch.setitem(CHANGED["git"].__globals__, "ROOT", tmp_path)
+    git = CHANGED["git"]
+    for name in ("user.name=a", "user.email=a@b.c"):
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{len(name) > 12:d}", name.partition("=")[2])
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{len(name) > 12:d}", name.partition("=")[0])
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+
+    def commit(*names):
+        for name in names:
+            (tmp_path / name).write_text(f"{name} changed")
+        git("add", ".")
+        git("commit", "-qm", "change")
+
+    git("init", "-qb", "main")
+    for name in "abcd":
+        (tmp_path / name).write_text(name)
+    git("add", ".")
+    git("commit", "-qm", "first")
+    git("checkout", "-qb", "branch")
+    commit("a")
+    git("checkout", "-q", "main")
+    commit("d")
+    git("checkout", "-q", "branch")
+    (tmp_path / "b").write_text("in the working tree")
+    (tmp_path / "new").write_text("new")
+    assert CHANGED["changed_files"]() == ["a", "b", "new"]

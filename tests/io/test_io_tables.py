@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from conftest import peak_memory
+from engines import polars as pl
+from engines import to_parquet
 
 from skcalib.io import read_predictions
 from skcalib.io.files import count_table_rows, read_parts
@@ -231,7 +232,7 @@ def test_compressed_tables_and_parts(tmp_path, monkeypatch):
     for k in range(3):
         rows = table[20 * k : 20 * (k + 1)]
         rows.to_csv(tmp_path / f"part-{k}.csv.gz", index=False)
-        rows.to_parquet(tmp_path / "folder" / f"{k}.parquet")
+        to_parquet(rows, tmp_path / "folder" / f"{k}.parquet")
     names = [f"p.csv{end}" for end in ("", ".gz", ".bz2", ".xz")]
     for name in names:
         table.to_csv(tmp_path / name, index=False)
