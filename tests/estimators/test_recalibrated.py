@@ -456,6 +456,12 @@ def test_candidates_of_ones_own(train_and_test):
     weighted = clone(model).fit(X, y, sample_weight=weight)
     assert weighted.selection_.losses != model.selection_.losses
     assert np.isfinite(weighted.predict_proba(X_new)).all()
+    classifier, weight = GaussianNB().fit(X[::2], y[::2]), 1.0 + weight
+    few = {"candidates": [s.IdentityRecalibrator(), s.TemperatureScaling()], "loss": "brier"}
+    model = RecalibratedClassifierCV(FrozenEstimator(classifier), "select", **few)
+    model.fit(X, y, sample_weight=weight)
+    losses = np.sum((classifier.predict_proba(X) - np.eye(3)[y]) ** 2, axis=1)
+    assert model.selection_.losses[0] == pytest.approx(np.average(losses, weights=weight))
 
 
 def test_select_follows_the_folds(train_and_test):

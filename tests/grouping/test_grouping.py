@@ -252,6 +252,34 @@ def test_terms_of_given_regions_by_hand(sample, method):
         assert getattr(fitted, f"{name}_") == pytest.approx(value, rel=1e-8), name
 
 
+MODELS = None, Ridge(), LogisticRegression(), DecisionTreeClassifier(max_leaf_nodes=2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_model_finds_a_known_grouping_loss(weighted):
+    """The frequencies of two groups are .2 above and below the score: the loss is .04."""
+    rng = np.random.default_rng(0)
+    p, side = rng.uniform(0.3, 0.7, 800), rng.choice([-1, 1], 800)
+    y = (rng.random(800) < p + 0.2 * side).astype(int)
+    weight = rng.uniform(0.5, 2, 800) if weighted else None
+    for model in MODELS:
+        fitted = fast(method="risk", partitioner=model)
+        fitted.fit(side[:, None], y, y_proba=p, sample_weight=weight)
+        error = fitted.standard_error_
+        assert 0.03 < fitted.grouping_loss_ < 0.04 + 2 * error and error < 0.01, model
+        assert fitted.pvalue_ < 1e-9 and 0.5 < fitted.scale_ < 3, model
+
+
+def test_a_region_of_one_sample_joins_the_largest_of_its_level_set():
+    p, y = np.repeat([0.3, 0.6], 20), np.arange(40) % 2
+    regions = np.tile(list(10 * "b" + 9 * "a" + "c"), 2)
+    with pytest.warns(UserWarning, match="and 33 % of them a single one"):
+        fitted = fast(n_bins=2).fit(p[:, None], y, y_proba=p, regions=regions)
+    sizes = {(region.level_set, region.rule): region.n_samples for region in fitted.regions_}
+    expected = {(k, f"region {name}"): n for k in (0, 1) for name, n in (("a", 9), ("b", 11))}
+    assert sizes == expected and fitted.n_regions_ == 6
+
+
 def test_regions_may_have_any_names(sample):
     number = np.arange(1500) % 4
 
@@ -388,6 +416,11 @@ def test_attributes_add_up(sample):
     for parameters in ({}, {"loss": "log"}, {"notion": "classwise"}, {"swap": True}):
         e = fitted(method="partition", **parameters)
         low, high = e.confidence_interval_
+        events = 2 if "notion" in parameters else 1
+        assert sum(region.share for region in e.regions_) == pytest.approx(events)
+        if "loss" not in parameters:  # the harm is that of the Brier score
+            harm = sum(region.harm for region in e.regions_) / events
+            assert harm == pytest.approx(e.explained_, rel=0.25)
         for value, expected in (
             (e.explained_, e.plugin_ - e.bias_),
             (e.grouping_loss_, e.explained_ - e.induced_),

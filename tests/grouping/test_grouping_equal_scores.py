@@ -79,35 +79,69 @@ def test_statistic_is_a_regression_on_curve_and_group():
 
 
 def test_a_named_group_by_hand():
-    """Scores of three values: a regression on these and the group."""
+    """Scores of three values: a regression on these and the group, with and without weights."""
     rng, n = np.random.default_rng(0), 600
     score, group = rng.choice([0.2, 0.4, 0.7], n), rng.random(n) < 0.3
     y = rng.random(n) < score + np.where(group, 0.2, -0.05)
-    (difference,) = differences_at_equal_scores(y, score, group[:, None]).named
+    for weight in (np.ones(n), rng.uniform(0.2, 2, n)):
+        weight /= weight.mean()
+        options = {"sample_weight": weight if np.ptp(weight) else None}
+        (difference,) = differences_at_equal_scores(y, score, group[:, None], **options).named
+        level = [score == value for value in (0.2, 0.4, 0.7)]
 
-    def centre(values):
-        return values - pd.Series(values).groupby(score).transform("mean").to_numpy()
+        def centre(values, level=level, weight=weight):
+            means = [np.average(values[here], weights=weight[here]) for here in level]
+            return values - np.select(level, means)
 
-    inside, residual, inflation = centre(group), centre(y), n / (n - 3)
-    curve = y - residual
-    total, information = inside @ residual, inside @ inside
-    variance = inflation * inside**2 @ (curve * (1 - curve))
-    harm = (total**2 - variance) / information / n
-    robust = inflation * np.sum((inside * (residual - total / information * inside)) ** 2)
-    numbers = {
-        "n_samples": group.sum(),
-        "n_tested": group.sum(),
-        "share": group.mean(),
-        "mean_score": score[group].mean(),
-        "observed": y[group].mean(),
-        "expected": y[group].mean() - total / group.sum(),
-        "estimate": total / group.sum(),
-        "standard_error": np.sqrt(max(variance, robust)) / group.sum(),
-        "harm": harm,
-    }
-    for name, number in numbers.items():
-        assert getattr(difference, name) == pytest.approx(number, rel=1e-9), name
-    assert (difference.rule, difference.direction) == ("x0 = True", "too_low")
+        size = n**2 / np.sum(weight**2)
+        inside, residual, inflation = centre(group), centre(y), size / (size - 3)
+        terms, information = weight * inside, weight @ inside**2
+        total, curve = terms @ residual, y - residual
+        variance = inflation * np.sum(terms**2 * curve * (1 - curve))
+        if np.ptp(weight):
+            variance = max(variance, inflation * np.sum((terms * residual) ** 2))
+        effect, mass = total / information, weight[group].sum()
+        robust = inflation * np.sum((terms * (residual - effect * inside)) ** 2)
+        observed = np.average(y[group], weights=weight[group])
+        numbers = {
+            "n_samples": group.sum(),
+            "n_tested": group.sum(),
+            "share": mass / n,
+            "mean_score": np.average(score[group], weights=weight[group]),
+            "observed": observed,
+            "expected": observed - total / mass,
+            "estimate": total / mass,
+            "standard_error": np.sqrt(max(variance, robust)) / mass,
+            "harm": (total**2 - variance) / information / n,
+        }
+        for name, number in numbers.items():
+            assert getattr(difference, name) == pytest.approx(number, rel=1e-9), name
+        assert (difference.rule, difference.direction) == ("x0 = True", "too_low")
+
+
+def test_the_quadrant_of_two_features_that_differs_is_named():
+    """Also that of a feature and a range of scores; the labels are in exact proportions."""
+    rng, n = np.random.default_rng(0), 1600
+    score, (first, second) = rng.uniform(0.2, 0.6, n), rng.integers(0, 2, (2, n))
+    chance = rng.random(n)
+    for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        inside = (first == a) & (second == b)
+        named = differences_at_equal_scores(
+            chance < score + 0.3 * inside, score, np.column_stack([first, second])
+        ).named
+        assert named[0].rule == f"x0 = {a} and x1 = {b}"
+        assert (named[0].n_samples, named[0].direction) == (inside.sum(), "too_low")
+        inside = (first == a) & ((score > 0.4) == b)
+        named = differences_at_equal_scores(chance < score + 0.3 * inside, score, first[:, None])
+        assert named.named[0].rule == f"x0 = {a} and score {'>' if b else '<='} 0.4"
+
+
+def test_cuts_of_numbers_have_few_digits():
+    for scale, texts in ((1, ["2.5", "5", "7.5"]), (1e-3, ["0.0025", "0.005", "0.0075"])):
+        column = scale * (np.arange(101) / 10 + 0.0123)
+        assert groups_of(pd.DataFrame({"x": column})).rules == [f"x <= {text}" for text in texts]
+    ties = np.repeat([0.5, 1.5, 2.5], [80, 10, 10])
+    assert groups_of(pd.DataFrame({"x": ties})).rules == ["x <= 0.5", "x <= 1.5"]
 
 
 @pytest.mark.slow
@@ -259,12 +293,12 @@ def test_a_coin_tossed_region_is_not_accused_and_the_cause_is():
 
 
 CAUSES = {
+    "reversed by the score": (lambda X, c: X["x0"] * np.sign(c - np.median(c)), ["x0", "score"]),
     "numeric": (lambda X, c: X["x0"], ["x0"]),
     "category": (lambda X, c: (X["region"] == "s") * 1.0, ["region = s"]),
     "small category": (lambda X, c: (X["kind"] == "k3") * 1.0, ["kind = k3"]),
     "both signs": (lambda X, c: np.sign(X["x0"] * X["x1"]), ["x0", "x1"]),
     "interaction": (lambda X, c: ((X["x0"] > 0.5) & (X["region"] == "s")) * 1.0, ["x0", "region"]),
-    "reversed by the score": (lambda X, c: X["x0"] * np.sign(c - np.median(c)), ["x0", "score"]),
 }
 
 
