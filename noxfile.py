@@ -27,8 +27,8 @@ def quick(session):
     lines = session.run("python", ".ci/changed.py", silent=True).split("\n")
     themselves, judges = (line.split() for line in lines[:2])
     if themselves:
-        session.run(*PYTEST, "-q", *themselves, *session.posargs)
-    session.run(*PYTEST, "-q", "--every", "8", *judges, *session.posargs)
+        session.run(*PYTEST, "-q", "-rNfE", *themselves, *session.posargs)
+    session.run(*PYTEST, "-q", "-rNfE", "--every", "8", *judges, *session.posargs)
 
 
 @nox.session

@@ -10,9 +10,13 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
 ALWAYS = ["tests/documentation/test_layers.py", "tests/public/test_annotations.py"]
-# what is also tested, or only, outside of the folder of its name
+# what each function gives on fixed data
+NUMBERS = "tests/laws/test_recorded_numbers.py"
+# tests outside of the folder of the name of a package or module, in place of the recorded numbers
 ELSEWHERE = {
+    "_util": "tests/public",
     "testing": "tests/laws",
+    "data": "tests/laws",
     "scores": "tests/laws",
     "kernels": "tests/laws",
     "__init__": "tests/public",
@@ -42,9 +46,8 @@ def tests_of(path):
     name = parts[-1]
     if parts[0] == "skcalib":
         unit = parts[1].removesuffix(".py")
-        places = [ELSEWHERE.get(unit, f"tests/{unit}"), f"tests/test_{unit}.py"]
-        places += ["tests/public"] * (unit in ("_util", "data"))
-        return [place for place in places if (ROOT / place).exists()]
+        places = {f"tests/{unit}", f"tests/test_{unit}.py", ELSEWHERE.get(unit, NUMBERS)}
+        return sorted(place for place in places if (ROOT / place).exists())
     if parts[0] == "tests":
         if name.startswith("test_") and name.endswith(".py"):
             return [path] if (ROOT / path).exists() else []

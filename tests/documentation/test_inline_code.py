@@ -26,6 +26,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from sklearn.utils.estimator_checks import check_estimator
 
 import skcalib
+from skcalib._util.sizes import sizes
 from skcalib.export import to_json, to_onnx
 
 DOC = Path(__file__).parents[2] / "doc"
@@ -164,8 +165,7 @@ def lines(text):
 
 @pytest.fixture(scope="module")
 def objects():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
+    with sizes(many_classes=1):
         yield values()
 
 

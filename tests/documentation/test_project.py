@@ -100,7 +100,8 @@ CHANGED = runpy.run_path(str(ROOT / ".ci" / "changed.py")) if (ROOT / ".ci").exi
 @pytest.mark.parametrize(
     ("changed", "tests"),
     [
-        ("skcalib/errors/corp.py", ["tests/errors"]),
+        ("skcalib/errors/corp.py", ["tests/errors", CHANGED.get("NUMBERS")]),
+        ("skcalib/data/clusters.py", ["tests/data", "tests/laws"]),
         ("skcalib/scores.py", ["tests/laws", "tests/test_scores.py"]),
         ("skcalib/_util/validation.py", ["tests/_util", "tests/public"]),
         ("skcalib/testing/__init__.py", ["tests/laws"]),
@@ -157,3 +158,30 @@ def test_changed_files_of_a_repository(tmp_path, monkeypatch):
     (tmp_path / "b").write_text("in the working tree")
     (tmp_path / "new").write_text("new")
     assert CHANGED["changed_files"]() == ["a", "b", "new"]
+
+
+#: Numbers in CONTRIBUTING.md: the words around each, and where it lives.
+STATED = [
+    (r"up to (1e-\d+) outside", "skcalib/_util/validation.py", r"PROBABILITY_ROUNDING = (\S+)"),
+    (r"Lines of at most (\d+) characters", "pyproject.toml", r"line-length = (\d+)"),
+    (r"stay under (\d+) lines", "tests/documentation/test_documentation.py", r'"\\n"\) < (\d+)'),
+    (r"root has at most (\d+) names", "tests/public/test_root.py", r"MOST_NAMES = (\d+)"),
+    (r"default is (\d+), which", "tests/conftest.py", r"option.every = 1 if .* else (\d+)"),
+    (r"runs every (\d+)rd", ".ci/run", r"-s slow -- --every (\d+)"),
+    (r"at most (\d+) words", "tests/documentation/test_readability.py", r"MOST_WORDS = (\d+)"),
+    (r"below (\d+) minutes", "tests/documentation/test_readability.py", r"MOST_MINUTES = (\d+)"),
+    (r"code of at most (\d+)", "tests/documentation/test_readability.py", r"len\(line\) > (\d+)"),
+]
+#: Numbers of others: 0 and 1, mutmut 3, the absolute error of pytest.approx, lines of git.
+CONSTANTS = {"0", "1", "3", "1e-12", "72"}
+
+
+@in_checkout
+def test_numbers_of_contributing_are_those_of_the_code():
+    text = re.sub(r"```.*?```|`[^`]*`|^\d+\. ", "", text_of("CONTRIBUTING.md"), flags=re.S | re.M)
+    text = re.sub(r"\s+", " ", text)
+    for words, file, source in STATED:
+        stated, lives = re.search(words, text), re.search(source, text_of(file))
+        assert stated and lives and stated[1] == lives[1], (words, file)
+        text = text[: stated.start(1)] + text[stated.end(1) :]
+    assert set(re.findall(r"\d+(?:e-\d+|\.\d+)?", text)) <= CONSTANTS
