@@ -131,9 +131,7 @@ def test_what_only_the_finest_cells_show_is_unresolved():
     turns = np.arange(4000) * 128 // 4000 % 2
     y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
     interval = calibration_error_interval(y, s, metric="brier")
-    assert not interval.valid and interval.reason.startswith(
-        "the residuals of the maps are not noise"
-    )
+    assert not interval.valid
     assert float(re.search(r"\(p = (.+?)\)", interval.reason)[1]) < 0.002
     estimator = CalibrationErrorEstimator().fit(s, y)
     assert estimator.lower_bound_ == interval.reason
@@ -307,9 +305,7 @@ def test_similar_residuals_of_similar_forecasts_are_stated():
     y, forecast, posterior = tied(12_000, 0)
     interval = calibration_error_interval(y, forecast, metric="brier")
     assert interval.high < Brier().divergence(posterior, forecast).mean()
-    assert not interval.valid and interval.reason.startswith(
-        "similar forecasts have similar residuals"
-    )
+    assert not interval.valid
     problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(8) for rate in (0, 0.25))
     assert sum(problem.left_out > 0 for problem in problems) <= 1
     confusions = solved(*confused(1500, 0, 0.1)[:2])  # the maps themselves show no confusion
@@ -320,3 +316,4 @@ def test_similar_residuals_of_similar_forecasts_are_stated():
     missing, change = problem.tested.missing(problem), problem.tested.proba - forecast
     share = missing / (missing + np.mean(np.sum(change**2, axis=1)))
     assert problem.left_out == pytest.approx(share) and share > 0.05
+    assert f"{problem.left_out:.0%}" in interval.reason

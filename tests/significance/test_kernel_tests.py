@@ -64,13 +64,12 @@ def test_random_blocks_of_the_real_size():
     y, proba = calibrated(20_001, 2, 0)
     test = skcalib.kernel_calibration_test(y, proba)
     blocks = "2 random blocks of 10,000 samples"
-    sentence = f"{blocks}; statistic='unbiased' takes all pairs of samples"
-    assert test.method == f"kernel, spectral, {sentence}"
+    assert blocks in test.method and "statistic='unbiased'" in test.method
     assert test.pvalue > 0.001
     assert test.estimate == pytest.approx(skcalib.kernel_calibration_error(y, proba), rel=1e-12)
     assert test.statistic == pytest.approx(2 * 9_999 * test.estimate, rel=1e-9)
     bound = skcalib.significance.distribution_free_bound(y, proba)
-    assert bound.method == f"distribution-free bound, {sentence}"
+    assert blocks in bound.method
     assert 0 < bound.pvalue <= 1
     few = skcalib.kernel_calibration_test(y[:500], proba[:500])
     assert few == skcalib.kernel_calibration_test(y[:500], proba[:500], statistic="unbiased")
