@@ -25,7 +25,7 @@ from skcalib.stats.means import MeanInterval
 
 draw = DecompositionDisplay.from_predictions
 #: Two models: one is calibrated and grouped, the other is over-confident besides.
-DATA = make_grouping_problem(700, random_state=0)
+DATA = make_grouping_problem(300, random_state=0)
 X, Y, P = DATA.X, DATA.y, DATA.y_proba[:, 1]
 PROBA = {"calibrated": P, "confident": P**3 / (P**3 + (1 - P) ** 3)}
 
@@ -121,13 +121,13 @@ def test_a_model_without_grouping_an_infinite_interval_and_texts():
 
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 def test_notions_of_three_classes(notion):
-    samples = make_tempered_simplex(400, 3, random_state=0)
+    samples = make_tempered_simplex(300, 3, random_state=0)
     options = dict(n_bins=4, region_ratio=20)
     settings = GroupingLossEstimator(**options)
-    display = draw(samples.y, samples.y_proba, X[:400], notion=notion, grouping=settings)
+    display = draw(samples.y, samples.y_proba, X, notion=notion, grouping=settings)
     calibration = CalibrationErrorEstimator(notion=notion).fit(samples.y_proba, samples.y)
     grouping = GroupingLossEstimator(notion=notion, random_state=0, **options)
-    grouping.fit(X[:400], samples.y, y_proba=samples.y_proba)
+    grouping.fit(X, samples.y, y_proba=samples.y_proba)
     assert_allclose(display.bars_["calibration"][0].get_width(), calibration.calibration_error_)
     assert_allclose(display.bars_["grouping"][0].get_width(), grouping.grouping_loss_)
     names = {"classwise": ", one class against the rest", "top_label": " of the top label"}

@@ -50,7 +50,7 @@ OTHERS = {
 }
 
 
-def values(n=240):
+def values(n=80):
     """What the sentences name: labels, forecasts, features, models and reports."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
