@@ -61,7 +61,7 @@ def test_demonstration(here, printed, monkeypatch, few_maps):
 
 
 def test_report_of_files(here, printed, few_maps, words_only):
-    sample = make_tempered_simplex(400, 2, random_state=0)
+    sample = make_tempered_simplex(600, 2, random_state=0)
     np.savez("p.npz", y_true=sample.y, y_proba=sample.y_proba[:, 1], X=sample.y_proba)
     np.savez("truth.npz", y_true=sample.y, y_proba=sample.posterior)
     assert "truth is better calibrated" in printed(["report", "p.npz", "truth.npz"]).out

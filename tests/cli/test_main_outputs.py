@@ -291,10 +291,10 @@ def test_processes(here, rng):
 
 def test_control_characters_are_escaped(tmp_path, rng, few_maps):
     """Of reports in which every name that a user gives has such characters."""
-    p, region = rng.uniform(0.2, 0.8, 300), rng.integers(2, size=300)
-    y = (rng.random(300) < p + np.where(region, -0.3, 0.3)).astype(int)
+    p, region = rng.uniform(0.2, 0.8, 600), rng.integers(2, size=600)
+    y = (rng.random(600) < p + np.where(region, -0.3, 0.3)).astype(int)
     regions = np.array([f"{HOSTILE}a", f"{HOSTILE}b"])[region]
-    X = pd.DataFrame({f"{HOSTILE}f": rng.random(300), f"{HOSTILE}r": pd.Categorical(regions)})
+    X = pd.DataFrame({f"{HOSTILE}f": rng.random(600), f"{HOSTILE}r": pd.Categorical(regions)})
     labels = np.array([f"{HOSTILE}{k}" for k in range(3)])
     make, pairs = CalibrationReport.from_predictions, np.column_stack([1 - p, p])
     options = {"labels": labels[:2], "by": {"\x1b[1mg": region == 1, "rest": region == 0}}

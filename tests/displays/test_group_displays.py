@@ -40,6 +40,7 @@ assert len(np.unique(SCORE)) < 1000 and 0 < Y.mean() < 1
 
 def stump(n_samples=1200, **options):
     settings = dict(partitioner="stump", n_bins=10, region_ratio=24, random_state=0)
+    settings["n_permutations"] = 0
     X_, y, score = (part[:n_samples] for part in (X, Y, SCORE))
     return GroupingLossEstimator(**{**settings, **options}).fit(X_, y, y_proba=score)
 
@@ -255,13 +256,13 @@ def test_from_grouping_estimator_draws_what_it_has(fitted, diagrams):
     assert diagram.n_samples.sum() == 1200 and diagram.contribution.sum() > 0
     assert len(diagram.prob_pred) == len({r.level_set for r in diagram.regions})
     model = LogisticRegression(C=0.01)
-    estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, random_state=0)
+    estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, n_permutations=0)
     assert make(estimator.fit(*load_iris(return_X_y=True))).name == "LogisticRegression"
 
 
 def test_refusals_and_estimators_that_have_no_picture():
     samples = make_tempered_simplex(200, 3, random_state=0)
-    several = GroupingLossEstimator(notion="classwise", n_bins=3, random_state=0)
+    several = GroupingLossEstimator(notion="classwise", n_bins=3, n_permutations=0)
     several.fit(X[:200], samples.y, y_proba=samples.y_proba)
     risk = stump(200, method="risk", partitioner=None)
     of_three, of_pairs = partial(draw, samples.y, samples.y_proba, X[:200]), ClassGroups([[0], [1]])

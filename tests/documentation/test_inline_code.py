@@ -165,6 +165,7 @@ def lines(text):
 def objects():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
+        patch.setattr("skcalib.stats.pvalues._MOST_NUMBERS", 0)
         yield values()
 
 

@@ -221,7 +221,7 @@ def test_warnings_become_notes(few_maps):
     assert notes == ["bad"]
 
 
-def test_the_advice_can_be_followed():
+def test_the_advice_can_be_followed(few_maps):
     for n_classes in (2, 3):
         names = {type(candidate).__name__ for candidate in default_candidates(n_classes)}
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
@@ -381,7 +381,7 @@ def test_reported_numbers_agree_with_the_functions(few_maps):
 
 
 def test_all_intervals_have_the_level(few_maps):
-    wide, narrow = (report(100, confidence_level=level).findings for level in (0.99, 0.8))
+    wide, narrow = (report(600, confidence_level=level).findings for level in (0.99, 0.8))
     names = ("accuracy", "confidence_gap", "observed_rate", "observed_expected_ratio")
     pairs = [
         [findings.advice.selection.gain, *(getattr(findings, name) for name in names)]

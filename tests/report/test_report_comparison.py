@@ -266,7 +266,7 @@ def test_net_benefits_of_two_models(threshold, tmp_path):
 
 
 def test_costs_and_several_classes_and_sketches():
-    y, a, b = two_models(100, 1)
+    y, a, b = two_models(600, 1)
     costs = [[0, 40], [500, 60]]
     comparison = compare(y, {"a": a, "b": b}, costs=costs)
     differences = {row.quantity: row.difference for row in comparison.differences}
