@@ -131,9 +131,7 @@ def test_what_only_the_finest_cells_show_is_unresolved():
     turns = np.arange(4000) * 128 // 4000 % 2
     y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
     interval = calibration_error_interval(y, s, metric="brier")
-    assert not interval.valid and interval.reason.startswith(
-        "the residuals of the maps are not noise"
-    )
+    assert not interval.valid
     assert float(re.search(r"\(p = (.+?)\)", interval.reason)[1]) < 0.002
     estimator = CalibrationErrorEstimator().fit(s, y)
     assert estimator.lower_bound_ == interval.reason
@@ -176,7 +174,7 @@ def test_the_interval_holds_those_with_and_without_cells(make, loss):
 @pytest.mark.parametrize(
     ("make", "loss"), [(stepped, "log"), (confused, "brier"), (confused, "log")]
 )
-def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
+def test_all_functions_state_the_same_numbers(make, loss, set_sizes):
     """From blocks of any size, with equal weights of any size."""
     y, forecast, _ = make(3000, 6)
     interval = calibration_error_interval(y, forecast, metric=loss)
@@ -186,7 +184,7 @@ def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
         assert error == pytest.approx(interval.estimate, rel=1e-12)
     assert estimator.confidence_interval_ == pytest.approx((interval.low, interval.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
-    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 20_000)
+    set_sizes(basis_entries=20_000)
     parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
     assert parts.estimate == pytest.approx(interval.estimate, rel=1e-6)
     assert (parts.low, parts.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
@@ -224,8 +222,8 @@ def test_clusters_widen_what_repeated_rows_would_narrow():
     assert 0.7 < widths[1] / widths[0] < 2
 
 
-def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
-    monkeypatch.setattr(map_average, "_PART", 1500)
+def test_very_many_samples_are_tested_where_a_part_is_suspect(set_sizes):
+    set_sizes(part_samples=1500)
     y, forecast, posterior = confused(12_000, 8)
     problem = map_average.OneStepProblem.of(check_problem(y, forecast))
     assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
@@ -284,9 +282,8 @@ def test_shifts_find_what_no_map_has():
     assert squared[0] < squared[1] / 2
 
 
-def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monkeypatch):
+def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map():
     """Their mean is zero, within four standard errors, also after means of cells."""
-    monkeypatch.setattr(residual_tests, "_UNRESOLVED", np.inf)
     missing = np.zeros((40, 2))
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -298,7 +295,7 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monk
             test = residual_tests.ResidualTest(cells, problem, forecast, sums, [])
             test.needed = needed
             extension = replace(problem.tested, proba=forecast, test=test)
-            missing[seed, k] = extension.missing(problem)
+            missing[seed, k] = extension.missing(problem, np.inf)
     error = missing.std(axis=0) / np.sqrt(len(missing))
     assert np.all(np.abs(missing.mean(axis=0)) < 4 * error)
     assert 2 / 3 < error[1] / error[0] < 1
@@ -308,9 +305,7 @@ def test_similar_residuals_of_similar_forecasts_are_stated():
     y, forecast, posterior = tied(12_000, 0)
     interval = calibration_error_interval(y, forecast, metric="brier")
     assert interval.high < Brier().divergence(posterior, forecast).mean()
-    assert not interval.valid and interval.reason.startswith(
-        "similar forecasts have similar residuals"
-    )
+    assert not interval.valid
     problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(8) for rate in (0, 0.25))
     assert sum(problem.left_out > 0 for problem in problems) <= 1
     confusions = solved(*confused(1500, 0, 0.1)[:2])  # the maps themselves show no confusion
@@ -321,3 +316,4 @@ def test_similar_residuals_of_similar_forecasts_are_stated():
     missing, change = problem.tested.missing(problem), problem.tested.proba - forecast
     share = missing / (missing + np.mean(np.sum(change**2, axis=1)))
     assert problem.left_out == pytest.approx(share) and share > 0.05
+    assert f"{problem.left_out:.0%}" in interval.reason
