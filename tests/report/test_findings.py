@@ -304,6 +304,8 @@ def test_certain_forecasts_are_left_out_unless_one_is_wrong():
     wrong = np.append(y, [1, 1]), np.append(p, [0.0, 1.0])
     assert logistic_recalibration(check_problem(*wrong), 0.95) != plain
     assert logistic_recalibration(check_problem([0, 1], [0.0, 1.0]), 0.95) is None
+    near = check_problem([0, 1, 0, 1], [0.5, 0.5 + 1e-6, 0.5, 0.5 + 1e-6])
+    assert logistic_recalibration(near, 0.95) is not None
 
 
 def test_gains_of_a_shift_and_of_a_slope():
@@ -353,6 +355,14 @@ def test_expected_samples_of_an_absent_class():
     for n_samples, found in ((41, False), (42, True)):
         rows = np.arange(n_samples) % 2, score[:n_samples]
         assert bool(sentence_of("absent_class", *rows, labels=[0, 1, 2])) == found
+
+
+def test_reversed_scores_near_a_low_rate_do_not_fit_the_other_class():
+    """Their complements would be far too high."""
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.02, 0.2], 2000)
+    y = (rng.random(2000) < 0.22 - p).astype(int)
+    assert not sentence_of("other_class", y, p)
 
 
 def test_plain_suspicions_at_their_limits():

@@ -221,7 +221,7 @@ def test_warnings_become_notes(few_maps):
     assert notes == ["bad"]
 
 
-def test_the_advice_can_be_followed(few_maps):
+def test_the_advice_can_be_followed():
     for n_classes in (2, 3):
         names = {type(candidate).__name__ for candidate in default_candidates(n_classes)}
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
