@@ -15,7 +15,7 @@ from skcalib.smoothers import SplineSmoother
 
 
 def test_probabilities_agree_with_the_functions():
-    sample = make_tempered_simplex(500, 3, random_state=0)
+    sample = make_tempered_simplex(200, 3, random_state=0)
     for method in ("risk", "cross", "direct"):
         for notion in ("canonical", "top_label", "classwise"):
             options = {"method": method, "notion": notion}

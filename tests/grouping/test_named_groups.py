@@ -294,7 +294,7 @@ def test_displays_and_reports_take_intersections(crossed):
     y, p, frame, _ = crossed
     display = GroupCalibrationDisplay.from_predictions(y, p, frame, intersections=True)
     assert next(group.name for group in display.groups_) == "sex = F and site = north"
-    small = slice(0, 600)
+    small = slice(0, 240)
     shown = CalibrationReport.from_predictions(
         y[small], p[small], frame[small], by=["sex", "site"], intersections=True
     )
