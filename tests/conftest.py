@@ -295,10 +295,9 @@ def set_sizes():
 
 
 @pytest.fixture
-def few_maps(set_sizes, monkeypatch):
+def few_maps(set_sizes):
     """Reports compare one map with none, as for many classes; no p-value needs 2,000 draws."""
-    set_sizes(many_classes=1)
-    monkeypatch.setattr("skcalib.stats.pvalues._MOST_NUMBERS", 0)
+    set_sizes(many_classes=1, drawn_numbers=0)
 
 
 @pytest.fixture

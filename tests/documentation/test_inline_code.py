@@ -165,7 +165,7 @@ def lines(text):
 
 @pytest.fixture(scope="module")
 def objects():
-    with sizes(many_classes=1):
+    with sizes(many_classes=1, drawn_numbers=0):
         yield values()
 
 

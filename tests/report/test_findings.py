@@ -229,7 +229,7 @@ def test_places_by_hand():
     assert places[0].mean_score == pytest.approx(0.5) and places[0].mean_outcome == 10 / 30
 
 
-def test_parts_of_large_samples(monkeypatch):
+def test_parts_of_large_samples(monkeypatch, set_sizes):
     rng = np.random.default_rng(0)
     problem = check_problem(rng.integers(3, size=60), rng.dirichlet(np.ones(3), 60))
     test, size = find_test(problem, 0)
@@ -237,7 +237,7 @@ def test_parts_of_large_samples(monkeypatch):
     assert omissions(problem, problem) == ()
     constant = check_problem([0, 1] * 10, np.full(20, 0.4))
     assert find_test(constant, 0) == (None, 0) == find_test(problem.take(np.arange(3)), 0)
-    monkeypatch.setattr(module, "_PAIRS", 3 * 20**2)
+    set_sizes(tested_pairs=3 * 20**2)
     assert find_test(problem, 0)[1] == 20
     monkeypatch.setattr(module, "HUGE", 179)
     assert subsample(problem, 0) is problem  # 2,000 samples are always used
