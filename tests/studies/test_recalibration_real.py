@@ -74,7 +74,9 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
         s.recalibration.QuadraticScaling(), s.VectorScaling(), s.recalibration.MatrixScaling(),
         s.DirichletCalibration(),
         s.recalibration.DiagonalOrderPreserving(),
-        s.recalibration.DiagonalOrderPreserving(variant="pieces"),
+        pytest.param(
+            s.recalibration.DiagonalOrderPreserving(variant="pieces"), marks=pytest.mark.slow
+        ),
         s.IsotonicRecalibrator(strict=True),
     ],
     ids=lambda r: type(r).__name__,

@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
 from doc_studies import load, needs_studies
 
 import skcalib
@@ -13,6 +14,7 @@ pytestmark = needs_studies
 DESIGN = Path(__file__).parents[2] / "doc" / "design.rst"
 
 
+@pytest.mark.slow
 def test_no_list_of_errors_by_hand():
     assert structure.lists_of_errors(structure.sources()) == 0
 
