@@ -4,7 +4,6 @@ import re
 import traceback
 import warnings
 from functools import cache, partial
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -496,9 +495,12 @@ class KnowsThree(Oracle):
 def test_weights_of_any_scale():
     _, y, P = draw(40)
     weight = np.linspace(1, 2, len(y))
-    for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
-        fits = (fit(recalibrator, P, y, sample_weight=w) for w in (weight, scale * weight))
-        np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)
+    for recalibrator in map(quick, RECALIBRATORS):
+        first, *others = (
+            fit(recalibrator, P, y, sample_weight=scale * weight).predict_proba(P)
+            for scale in (1, 1e-300, 1e300)
+        )
+        np.testing.assert_allclose(others, [first, first], atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [5, 7], ids=["whole", "divided"])

@@ -26,9 +26,9 @@ def test_the_truth_removes_all_grouping_loss(sample):
 
 def test_numbers_are_those_of_the_parts(sample):
     X, y, before, after = (
-        a[:600] for a in (sample.X, sample.y, sample.y_proba, sample.posterior[:, 1])
+        a[:300] for a in (sample.X, sample.y, sample.y_proba, sample.posterior[:, 1])
     )
-    weight = np.random.default_rng(0).uniform(0, 2, 600).round()
+    weight = np.random.default_rng(0).uniform(0, 2, 300).round()
     improvement = grouping_improvement(y, before, after, X, sample_weight=weight)
     gain = calibration_improvement(y, before, after, injective=True, sample_weight=weight)
     assert (improvement.gain.estimate, improvement.gain.pvalue) == (gain.estimate, gain.pvalue)
@@ -47,8 +47,8 @@ def test_jobs_change_no_number(sample):
 
 def test_a_recalibrator_gets_the_features(sample):
     P, y, X = sample.y_proba, sample.y, sample.X
-    correction = GroupRecalibrator(cv=3).fit(P[:1500], y[:1500], features=X[:1500])
-    new = slice(1500, 2200)
+    correction = GroupRecalibrator(cv=3).fit(P[:1000], y[:1000], features=X[:1000])
+    new = slice(1000, 1400)
     improvement = grouping_improvement(y[new], P[new], correction, X[new])
     after = correction.predict_proba(P[new], features=X[new])
     assert improvement == grouping_improvement(y[new], P[new], after, X[new])

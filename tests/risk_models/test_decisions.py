@@ -267,6 +267,12 @@ def test_no_sample_changes_its_decision():
     y = np.random.default_rng(0).integers(0, 2, 200)
     regret = skcalib.decision_regret(y, np.full(200, 0.5), threshold=0.1)
     assert regret.changed == 0
+    p, y = np.repeat([0.4, 0.1], 400), np.repeat([1, 0, 1, 0], [320, 80, 40, 360])
+    for weight, share in (([1, 1], 0.5), ([3, 1], 0.75)):  # all of .4 change theirs, none of .1
+        weights = {"sample_weight": np.repeat(weight, 400)}
+        assert skcalib.decision_regret(y, p, threshold=0.5, **weights).changed == pytest.approx(
+            share
+        )
     assert (regret.calibration.estimate, regret.calibration.low) == (0, 0)
     of_one_class = skcalib.decision_regret(
         [1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1]

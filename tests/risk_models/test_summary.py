@@ -204,7 +204,7 @@ def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
     fair, unequal = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
     assert fair.brier.low == fair.brier.high == pytest.approx(0.25) and "brier" not in fair.notes
     fair = s.calibration_summary([0, 1] * 50, [0.5] * 100)
-    assert fair.log_loss.high == pytest.approx(np.log(2)) and "log_loss" not in fair.notes
+    assert fair.brier.low == fair.brier.high == 0.25 and "brier" not in fair.notes
     rate = 1 - 0.025 ** (1 / 30)  # the exact upper limit of no event of 30
     assert unequal.brier.low == pytest.approx(0.04) and "same loss" not in unequal.notes["brier"]
     assert unequal.brier.high == pytest.approx(0.04 + rate * 0.6, rel=0.1)
@@ -230,6 +230,11 @@ def test_the_frame_and_the_table_have_a_row_per_quantity():
         assert f" {number} " in str(replace(SUMMARY, ici=float(number)))
     for name, _, explanation in ROWS.values():
         assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
+
+
+def test_several_classes_are_refused():
+    with pytest.raises(ValueError, match="is for two classes, but y_proba has 3 columns: pass one"):
+        s.calibration_summary([0, 1, 2], np.eye(3))
 
 
 def test_clusters_are_counted():
