@@ -109,9 +109,9 @@ def guide():
 @pytest.mark.parametrize(("n_classes", "kind"), [(2, "proba"), (3, "logits"), (3, "proba")])
 @pytest.mark.parametrize("number", range(len(INSTANCES)), ids=NAMES.get)
 def test_maps(number, n_classes, kind):
-    """Documents and graphs are the fitted map, of 3,000 rows with zeros, ones and ties."""
+    """Documents and graphs are the fitted map, of 1,500 rows with zeros, ones and ties."""
     recalibrator, kind = fitted(number, n_classes, kind)
-    X = as_input(np.vstack([samples(n, n_classes)[1] for n in (2300, 700)]), kind)
+    X = as_input(np.vstack([samples(n, n_classes)[1] for n in (800, 700)]), kind)
     expected, text = recalibrator.predict_proba(X), to_json(recalibrator)
     again = from_json(text)
     close(again.predict_proba(X), expected)
@@ -143,7 +143,7 @@ def test_documents_of_every_map():
 
 @pytest.mark.parametrize("number", sorted(NAMES.keys() - NO_SQL), ids=NAMES.get)
 def test_sql_of_the_guide(number):
-    p = np.concatenate([samples(700, 2)[1][:, 1], samples(2000, 2)[1][:, 1]])
+    p = np.concatenate([samples(700, 2)[1][:, 1], samples(600, 2)[1][:, 1]])
     scores = pandas.DataFrame({"p": p, "row": np.arange(len(p))})
     recalibrator, _ = fitted(number)
     query = guide()["sql"](json.loads(to_json(recalibrator)), "scores")

@@ -301,7 +301,7 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
     weights = [np.ones(n_samples), 10.0 ** rng.uniform(-6, 6, n_samples)]
     if name == "uniform":
         weights.append(np.where(np.arange(n_samples) == 1, 1e12, 1.0))
-    for bandwidth, weight in product(BANDWIDTHS, weights):
+    for bandwidth, weight in product(BANDWIDTHS[:: 2 if n_samples == 100 else 1], weights):
         averages, log_mass = panels(forecast, weight, values, bandwidth)
         expected, log_expected, _ = oracle(
             forecast, forecast, weight, values, bandwidth, True, rows
@@ -316,8 +316,8 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
 def test_new_points_against_all_pairs(name):
     """Points far from all sources, where nothing but the nearest counts, included."""
     rng = np.random.default_rng(1)
-    sources = SCORES["uniform" if name == "one is heavy" else name](2000, rng)
-    values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
+    sources = SCORES["uniform" if name == "one is heavy" else name](700, rng)
+    values, weight = rng.uniform(-1, 1, (700, 1)), rng.uniform(0.5, 2, 700)
     if name == "one is heavy":
         weight[0] = 1e12
     many = 2400 if name == "gaps" else 200
@@ -330,7 +330,7 @@ def test_new_points_against_all_pairs(name):
         assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     p=arrays(np.float64, st.integers(2, 40), elements=st.floats(0, 1)),
     log_bandwidth=st.sampled_from([-4.7, -3.3, -1.9, -0.6, 0.8]),

@@ -39,10 +39,10 @@ LEAVE_ONE_OUT += [NearestNeighborsSmoother(), NearestNeighborsSmoother(3)]
 CROSS_FITTED = [
     DirichletKernel("risk", refinement="loss"),  # by folds, the own label chooses no bandwidth
     LogitSmoother(cv=3),
-    SplineSmoother(),
-    SplineSmoother(n_knots=3),
     CrossFitted(GaussianNB()),
     CrossFitted(LogisticRegression(C=0.1), cv=3),
+    SplineSmoother(),
+    SplineSmoother(n_knots=3),
 ]
 LISTED = [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, *CROSS_FITTED]
 #: Every public smoother, also one that is added tomorrow.

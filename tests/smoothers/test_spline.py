@@ -280,7 +280,7 @@ def test_smooth_curve_and_band_of_a_display():
     assert_allclose([curve.low, curve.high], fitted.interval(pairs(curve.prob_pred)))
     options = {"strategy": SplineSmoother(3), "sample_weight": rng.uniform(0.1, 2, 150)}
     (curve,) = ReliabilityDisplay.from_predictions(
-        y, p, band="consistency", n_resamples=99, **options
+        y, p, band="consistency", n_resamples=39, **options
     ).curves
     assert np.mean((curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)) > 0.9
 
