@@ -17,6 +17,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
 from skcalib._util.messages import is_finite, is_whole, shown
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import look_up
 
@@ -365,7 +366,7 @@ def median_distance(
     if metric == "total_variation":
         pairs = pdist(forecast, "cityblock")
         pairs *= 0.5
-    elif forecast.shape[1] < _PRODUCT:
+    elif forecast.shape[1] < SIZES.product_columns:
         pairs = pdist(forecast)
     else:
         pairs = distances(forecast, forecast, metric)[np.tri(len(forecast), k=-1, dtype=bool)]
@@ -540,8 +541,6 @@ KERNELS = {"laplacian": LaplacianKernel, "gaussian": GaussianKernel}
 # --- Distances ------------------------------------------------------------------------------------
 
 
-# From this number of columns on a matrix product is faster, although it needs a correction.
-_PRODUCT = 8
 # Squared distances from a product have an absolute error of about 1e-16. Below this value the error
 # of the distance itself would exceed 1e-14, so these are computed again from the differences.
 _NEAR = 1e-4
@@ -567,7 +566,7 @@ def distances(
 
 def _squared_euclidean(x, y):
     r"""One product of :math:`[-2x, \|x\|^2, 1]` and :math:`[y, 1, \|y\|^2]`, corrected if near."""
-    if x.shape[1] < _PRODUCT:
+    if x.shape[1] < SIZES.product_columns:
         return cdist(x, y, "sqeuclidean")
     left = np.column_stack([-2 * x, np.square(x).sum(axis=1), np.ones(len(x))])
     right = np.column_stack([y, np.ones(len(y)), np.square(y).sum(axis=1)])

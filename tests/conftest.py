@@ -5,7 +5,7 @@ import os
 import re
 import time
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 # Before numpy: the matrices of most tests are tiny, and threads for them cost tenfold.
@@ -15,11 +15,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 import pytest
+from engines import Engine
 from scipy.special import expit, logit
 from sklearn.datasets import make_classification
 
 import skcalib
 from skcalib.__main__ import main
+from skcalib._util.sizes import sizes
+from skcalib.report.rendering import Picture
 from skcalib.scores import ProperScore
 
 STARTED = time.monotonic()
@@ -68,6 +71,9 @@ def pytest_report_header(config):
 def pytest_runtest_setup(item):
     if time.monotonic() - STARTED > item.config.getoption("--seconds"):
         pytest.skip("the time for all tests is over")
+    for argument in item.callspec.params.values() if hasattr(item, "callspec") else ():
+        if isinstance(argument, Engine):
+            argument.require()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -282,15 +288,22 @@ class Quartic(ProperScore):
 
 
 @pytest.fixture
-def few_maps(monkeypatch):
+def set_sizes():
+    """A function that sets `sizes`, by name, until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda **values: stack.enter_context(sizes(**values))
+
+
+@pytest.fixture
+def few_maps(set_sizes):
     """Reports compare one map with none, as they do for many classes."""
-    monkeypatch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
+    set_sizes(many_classes=1)
 
 
 @pytest.fixture
 def words_only(monkeypatch):
-    """Pages have no pictures."""
-    monkeypatch.setattr("skcalib.report.rendering._picture", lambda picture: "")
+    """Pages have the words of pictures, which are not drawn."""
+    monkeypatch.setattr("skcalib.report.page.Picture", lambda _, *words: Picture(str, *words))
 
 
 @pytest.fixture

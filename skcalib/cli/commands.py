@@ -26,7 +26,8 @@ from skcalib._util.files import (
 from skcalib._util.formatting import printable
 from skcalib._util.packing import is_packed
 from skcalib._util.progress import print_line, show_progress, stage
-from skcalib.cli.parser import ALPHA, LARGE, NOTION, PAGE, WINDOW, columns_of, print_note, reading
+from skcalib._util.sizes import SIZES
+from skcalib.cli.parser import ALPHA, NOTION, PAGE, WINDOW, columns_of, print_note, reading
 from skcalib.data.class_columns import ColumnNames, is_same_label, normalised_name
 from skcalib.io import files, read_predictions
 from skcalib.io.roles import ROUNDING, ChoiceError
@@ -241,7 +242,7 @@ def _read_sketch(path, options, features, verbose, labels):
     n_rows, wanted = files.count_table_rows(path), options.sketch
     if wanted is None and options.save_sketch is not None:
         wanted = True
-    if wanted is None and n_rows > LARGE and not features:
+    if wanted is None and n_rows > SIZES.sketched_rows and not features:
         print_line(
             f"{path.name} has about {n_rows:,} rows: their sums are taken block by block "
             "(--no-sketch reads the rows into memory)."

@@ -11,13 +11,12 @@ from typing import Any
 
 from skcalib import __version__
 from skcalib._util.progress import print_line
+from skcalib._util.sizes import SIZES
 
 #: Defaults of the command monitor.
 ALPHA, WINDOW, NOTION = 1e-5, 1000, "auto"
 #: The page of a report.
 PAGE = Path("skcalib-report.html")
-#: Rows of a table from which it is read into a sketch.
-LARGE = 10_000_000
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,7 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--sketch",
         action=argparse.BooleanOptionalAction,
         help="read tables block by block into a ForecastSketch, without features, for several "
-        f"classes for the top label; default: tables of more than {LARGE:,} rows",
+        f"classes for the top label; default: tables of more than {SIZES.sketched_rows:,} rows",
     )
     report.add_argument(
         "--save-sketch",

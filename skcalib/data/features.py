@@ -28,11 +28,10 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skcalib._util.messages import is_missing, unique_names
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import MatrixLike
 from skcalib._util.validation import to_numpy
 
-#: Most categories of a column that are encoded, the most frequent ones.
-MOST_CATEGORIES = 250
 #: Columns of more texts than these need samples enough for each.
 _FEW_TEXTS, _FEWEST_SAMPLES = 20, 10
 _MOST_SHOWN = 5
@@ -252,7 +251,7 @@ class FeatureEncoder:
         if are_truth_values:  # one column is sufficient
             chosen = ["True"]
         else:
-            often = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+            often = np.sort(np.argsort(-counts, kind="stable")[: SIZES.categories])
             chosen = categories[often[counts[often] > 1]].tolist()
         if column.missing.any():
             chosen.append("")

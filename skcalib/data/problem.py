@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from skcalib._util.arithmetic import reach_of, top_class
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import (
     check_column,
@@ -71,8 +72,6 @@ from skcalib.scores import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore
-
-_BLOCK = 1 << 18  # entries of a block of rows
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class Problem:
         if self.labels_or_target.ndim == 2:
             return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
         n_samples, n_classes = self.forecast.shape
-        losses, step = np.empty(n_samples), max(1, _BLOCK // n_classes)
+        losses, step = np.empty(n_samples), max(1, SIZES.block_entries // n_classes)
         for start in range(0, n_samples, step):
             rows = slice(start, start + step)
             losses[rows] = score.loss(
@@ -577,9 +576,6 @@ LabelsLike: TypeAlias = ArrayLike | ForecastSummary
 # --- Samples: rows of labels and forecasts, read in blocks ----------------------------------------
 
 
-_IN_CACHE = 1 << 16  # entries per block, which fits into the cache
-
-
 @dataclass(frozen=True)
 class Samples:
     """Labels and forecasts of a notion in memory, of the samples of positive weight.
@@ -687,11 +683,9 @@ class Samples:
         """The same under another notion."""
         return replace(self, notion=notion.for_columns(len(self.classes)))
 
-    def blocks(
-        self, size: int = _IN_CACHE
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    def blocks(self, size: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of the notion."""
-        step = max(1, max(size, _IN_CACHE) // len(self.classes))
+        step = max(1, max(size, SIZES.block_entries) // len(self.classes))
         columns = np.arange(len(self.classes)).astype(self.outcome.dtype)
         if type(self.notion) is Canonical and self.raw.shape[1] == 1:
             columns = columns[1:]  # one score of one event: the column itself

@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix, diags
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
+from skcalib._util.sizes import SIZES
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.data.notions import Canonical, resolve_notion, resolve_reduced
@@ -37,7 +38,6 @@ from skcalib.errors.binned import (
     resolve_norm,
 )
 from skcalib.errors.kernel import (
-    MANY,
     Embedding,
     ResidualKernel,
     block_estimates,
@@ -114,8 +114,6 @@ NEGLIGIBLE = 0.2
 CLEAR_CUMULATIVE = 4.0
 _POINTS = 300  # thresholds of all problems together
 _FEWEST = 40  # thresholds of a problem
-_ROWS = 600  # from which the spectrum of the noise is computed
-_DENSE = 1200  # most cells for which the covariance is computed as a dense matrix
 _ROWS_OF_GAPS = 2000  # samples at a time
 
 
@@ -341,7 +339,7 @@ def normal_draws(
     With `total` (M,) and `weight` (n,), their products are subtracted from the columns first.
     """
     n_samples, n_cells = contributions.shape
-    if n_cells <= _DENSE:
+    if n_cells <= SIZES.dense_cells:
         matrix = covariance(contributions)
         if weight is not None and total is not None:
             cross = np.outer(contributions.T @ weight, total)
@@ -490,7 +488,7 @@ def squared_gaps(gaps: Gaps, n_draws: int, rng: np.random.RandomState) -> Square
     trace, raw = float(noise.multiply(noise).sum()), float(mean @ mean)
     along = noise @ mean
     signal = float(along @ along)
-    if gaps.n_cells > _DENSE:
+    if gaps.n_cells > SIZES.dense_cells:
         norms = np.square(normal_draws(noise, n_draws, rng)).sum(axis=1)
         noise2, noise3 = norms.var(), np.mean((norms - norms.mean()) ** 3)
     elif gaps.cluster is not None:
@@ -630,7 +628,7 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
     statistic, size = options["statistic"], options["block_size"]
     (problem, notion), of_pairs = _problem_of(options), resolve_kernel(options["kernel"])
     h, norm = ResidualKernel.of_problem(problem, of_pairs, notion, request.n_jobs), None
-    h = h.of_clusters(problem.cluster, MANY if statistic == "auto" else None)
+    h = h.of_clusters(problem.cluster, SIZES.paired_samples if statistic == "auto" else None)
     target = "the squared kernel calibration error, with the kernel of this sample"
     if statistic in ("linear", "block"):
         if request.clustered:
@@ -763,8 +761,8 @@ def _noise_cumulants(h, mean, raw, size, rng):
     """Second and third cumulants of the noise of `size` samples, from at most 600 rows."""
     n_samples, weight = len(h), h.weight
     rows = np.arange(n_samples)
-    if n_samples > _ROWS:
-        rows = rng.choice(n_samples, _ROWS, replace=False)
+    if n_samples > SIZES.cumulant_rows:
+        rows = rng.choice(n_samples, SIZES.cumulant_rows, replace=False)
     m, some = len(rows), h.take(rows)
     w, a = weight[rows], mean[rows]
     noise = some.matrix() - np.outer(w, a) - np.outer(a, w) + raw * np.outer(w, w)

@@ -17,6 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._util.formatting import Record, record_text
 from skcalib._util.messages import number_of
 from skcalib._util.parallel import draw_batches, draw_each
+from skcalib._util.sizes import SIZES
 from skcalib._util.validation import weighted_rows
 from skcalib.data.clusters import independent_size, numbers_by_appearance, student_level
 from skcalib.data.labels import draw_codes
@@ -195,7 +196,6 @@ def all_options(metric: Any, samples: dict[str, Any], keywords: dict[str, Any]) 
 # --- Answers for any metric -----------------------------------------------------------------------
 
 GROUPS = 20  # of the jackknife, at most
-_BATCH = 10  # draws of labels after which their test is decided or goes on
 #: Biases of more standard errors than this affect coverage.
 _LARGEST_BIAS = 0.5
 _BIASED = (
@@ -373,7 +373,7 @@ def _rejects_calibration(request, parts):
         return parts.value(slice(None), draw_codes(levels, rng))
 
     drawn, total = np.empty(0), request.n_resamples
-    batches = draw_batches(draw, total, request.rng, size=_BATCH, n_jobs=request.n_jobs)
+    batches = draw_batches(draw, total, request.rng, size=SIZES.batch_draws, n_jobs=request.n_jobs)
     for batch in batches:
         drawn = np.append(drawn, batch)
         n_left = total - len(drawn)

@@ -23,6 +23,7 @@ from skcalib._util.formatting import Record
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.parallel import draw_each, run_each
 from skcalib._util.parameters import check_choice, checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import independent_size, intraclass_correlation, student_level
@@ -548,10 +549,7 @@ def _record_test(observed, draws, n_resamples, problem):
 
 
 BANDS = ("consistency", "confidence")
-_ENTRIES = 1 << 20  # labels drawn at a time, to bound the memory
 _ROUNDING = 1e-12  # heights that differ by at most this are one block
-_GROUPS = 2_500  # of neighbouring scores, for the many fits of a consistency band
-_DISTINCT = 10_000  # scores up to which there are no groups
 _POINTS = 200  # points of a curve with many distinct scores, in rank and in value, besides knots
 
 
@@ -615,11 +613,11 @@ class IsotonicCurve:
         10,000 distinct scores nothing changes.
         """
         tied = self.tied
-        if len(tied.score) <= _DISTINCT:
+        if len(tied.score) <= SIZES.band_scores:
             return self, problem
         rank = (np.cumsum(tied.mass) - 0.5 * tied.mass) / tied.mass.sum()
         angles = np.arcsin(np.sqrt(rank)) + np.arcsin(np.sqrt(np.clip(tied.score, 0, 1)))
-        place = np.floor(angles * (_GROUPS / np.pi))
+        place = np.floor(angles * (SIZES.band_groups / np.pi))
         group = np.cumsum(np.diff(place, prepend=place[0]) > 0)
         mass = np.bincount(group, tied.mass)
         score = np.bincount(group, tied.mass * tied.score) / mass
@@ -777,7 +775,7 @@ def label_draws(
     drawn at each distinct score, and each of its rows gets their mean.
     """
     probability = problem.forecast[:, 1]
-    step, size = max(1, _ENTRIES // len(probability)), None
+    step, size = max(1, SIZES.drawn_entries // len(probability)), None
     if problem.cluster is not None:
         residual = problem.target[:, 1] - probability
         for start in range(0, n_resamples, step):

@@ -33,6 +33,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._util.messages import shown
 from skcalib._util.parallel import one_thread
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, RowIndex
 from skcalib._util.validation import check_proba, look_up, weights_of_mean_one
 from skcalib.data.clusters import cluster_sums
@@ -44,11 +45,8 @@ from skcalib.stats.means import FEW, impossible_labels, uncertain_labels
 from skcalib.stats.pvalues import drawn_pvalue
 
 STATISTICS = ("auto", "biased", "unbiased", "linear", "block")
-MANY = 20_000  # samples up to which "auto" takes all pairs, and of more as many pairs as of these
-_FEWEST = 400  # samples of a random block
 _NO_PAIRS = 1e-9  # share of the weight of all pairs; below it differences are mostly rounding
 _SMALL = 32  # block sizes up to which many blocks are evaluated at once
-_PAIRS = 1 << 18  # pairs of samples in them
 ROUNDING = 1e-12  # of a sum over all pairs, relative to its diagonal
 
 
@@ -168,7 +166,7 @@ def kernel_calibration_error(
     def error(problem, notion):
         check_statistic(statistic, block_size, len(problem.weight))
         h = ResidualKernel.of_problem(problem, chosen, notion, n_jobs)
-        h = h.of_clusters(problem.cluster, MANY if statistic == "auto" else None)
+        h = h.of_clusters(problem.cluster, SIZES.paired_samples if statistic == "auto" else None)
         return estimate(h, statistic, block_size)
 
     return over_labels(problem, notion, error)
@@ -197,7 +195,7 @@ def block_estimates(
         sums = np.array([block.total() - block.diagonal().sum() for block in blocks])
     else:
         i, j = np.triu_indices(block_size, 1)
-        together = max(1, _PAIRS // len(i))
+        together = max(1, SIZES.block_entries // len(i))
         some = np.split(starts[:, None], range(together, n_blocks, together))
         sums = np.concatenate([2 * h.pairs(s + i, s + j).sum(axis=1) for s in some])
     weight = check_pairs(h.weight[: n_blocks * block_size].reshape(n_blocks, block_size))
@@ -206,12 +204,13 @@ def block_estimates(
 
 def takes_blocks(statistic: str, n_samples: int) -> bool:
     """Whether a statistic takes random blocks in place of all pairs."""
-    return statistic == "auto" and n_samples > MANY
+    return statistic == "auto" and n_samples > SIZES.paired_samples
 
 
 def random_blocks(n_samples: int) -> np.ndarray:
-    """Rows of random blocks of equal size (n_blocks, size), with no more pairs than `MANY` have."""
-    n_blocks = min(-(-(n_samples**2) // MANY**2), n_samples // _FEWEST)
+    """Rows of random blocks of equal size (n_blocks, size): pairs of at most 20,000 samples."""
+    most = n_samples // SIZES.pair_block_samples
+    n_blocks = min(-(-(n_samples**2) // SIZES.paired_samples**2), most)
     size = n_samples // n_blocks
     order = np.random.RandomState(0).permutation(n_samples)
     return order[: n_blocks * size].reshape(n_blocks, size)
@@ -273,7 +272,6 @@ def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> N
 # --- The function h of two samples (W19) ----------------------------------------------------------
 
 
-_SIDE = 256  # rows and columns of a block: half a megabyte, which stays in the cache
 _TASK = 16  # blocks that a thread takes at a time
 _PAIRS_AT_ONCE = 1 << 14  # pairs of samples at a time
 
@@ -456,19 +454,16 @@ class ClusterKernel:
     A cluster g is one unit, whose feature is the sum of those of its samples times G / n with G
     clusters of n samples, so that the mean over clusters is that over samples. Its weight is the
     sum of the weights times G / n. Pairs of different clusters are independent. The matrix (G, G)
-    is kept, of at most `MOST_CLUSTERS` clusters, drawn at random from more. Its sums take
+    is kept, of at most 2,000 clusters, drawn at random from more. Its sums take
     `most_rows` samples of these clusters, drawn at random; None for all.
     """
-
-    #: Largest number of clusters; of more, so many are used.
-    MOST_CLUSTERS = 2_000
 
     def __init__(
         self, h: ResidualKernel, cluster: np.ndarray, most_rows: int | None = None
     ) -> None:
         distinct, cluster = np.unique(cluster, return_inverse=True)
-        if len(distinct) > self.MOST_CLUSTERS:
-            chosen = np.random.RandomState(0).permutation(len(distinct))[: self.MOST_CLUSTERS]
+        if len(distinct) > SIZES.kernel_clusters:
+            chosen = np.random.RandomState(0).permutation(len(distinct))[: SIZES.kernel_clusters]
             rows = np.flatnonzero(np.isin(cluster, chosen))
             h, cluster = h.take(rows), np.unique(cluster[rows], return_inverse=True)[1]
         if most_rows is not None and len(h) > most_rows:
@@ -509,8 +504,9 @@ class ClusterKernel:
         return self.values @ columns
 
 
-def row_slices(n_samples: int, size: int = _SIDE) -> list[slice]:
+def row_slices(n_samples: int, size: int | None = None) -> list[slice]:
     """Consecutive rows, `size` at a time."""
+    size = SIZES.kernel_rows if size is None else size
     return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]
 
 
@@ -520,9 +516,6 @@ def _upper_blocks(n_samples):
 
 
 # --- Mean embeddings at locations, in linear time -------------------------------------------------
-
-
-_ROWS = 4096  # samples at a time
 
 
 @checks_parameters
@@ -638,14 +631,16 @@ class Embedding:
     def total(self, target: np.ndarray) -> np.ndarray:
         """Sum of the features of all samples, with their targets."""
         total: Any = sum(
-            self.features(i, target[i]).sum(axis=0) for i in row_slices(len(self.forecast), _ROWS)
+            self.features(i, target[i]).sum(axis=0)
+            for i in row_slices(len(self.forecast), SIZES.feature_rows)
         )
         return total
 
     def sums(self, cluster: np.ndarray) -> np.ndarray:
         """Sums of the features over clusters, from the numbers of these (n,)."""
         parts = [
-            self.features(rows, self.target[rows]) for rows in row_slices(len(self.forecast), _ROWS)
+            self.features(rows, self.target[rows])
+            for rows in row_slices(len(self.forecast), SIZES.feature_rows)
         ]
         return cluster_sums(np.concatenate(parts), cluster)
 
@@ -656,7 +651,7 @@ class Embedding:
         :math:`\frac1n \sum_i \sum_k S_{ik} z_i(k) z_i(k)^\top`.
         """
         total: Any = 0.0
-        for rows in row_slices(len(self.forecast), _ROWS):
+        for rows in row_slices(len(self.forecast), SIZES.feature_rows):
             for share, label in zip(
                 self.forecast[rows].T, np.eye(len(self.forecast[0])), strict=True
             ):
@@ -717,7 +712,6 @@ def check_components(
 
 _MOST = 150  # expected unusual labels of a draw
 _TOGETHER = 100  # unusual labels of the draws that are evaluated at a time
-_WIDE = 512  # columns of a block of kernel values
 
 
 def few_labels(problem: Problem, notion: Notion) -> bool:
@@ -757,7 +751,7 @@ def drawn_kernel_pvalue(
 ) -> float:
     """P-value of a kernel calibration error, by `drawn_pvalue`."""
     if problem.cluster is not None and statistic == "auto":
-        problem = problem.samples(MANY, 0)
+        problem = problem.samples(SIZES.paired_samples, 0)
     drawn, weight = _Drawn(problem, notion, rng), weights_of_mean_one(problem.weight)
     terms = kernel_terms(problem, kernel, notion)
     usual = residual_parts(problem.forecast, drawn.usual, weight, notion, terms)
@@ -905,12 +899,12 @@ def _pairs(block, unit, i, j):
 
 def _field(part, block, unit):
     """Sum of the kernel times the residual over the partners of each row (n, K)."""
-    field = np.zeros_like(part.residual)
+    field, wide = np.zeros_like(part.residual), 2 * SIZES.kernel_rows
     order = np.argsort(block, kind="stable")
     for i in (order[strip] for strip in row_slices(len(order))):
         first, last = np.searchsorted(block[order], block[i[[0, -1]]] + np.array([0, 1]))
-        for start in range(first, last, _WIDE):
-            j = order[start : min(start + _WIDE, last)]
+        for start in range(first, last, wide):
+            j = order[start : min(start + wide, last)]
             kernel = part.kernel(part.forecast[i], part.forecast[j])
             field[i] += (kernel * _pairs(block, unit, i, j)) @ part.residual[j]
     return field

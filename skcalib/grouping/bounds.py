@@ -37,6 +37,7 @@ from sklearn.base import clone, is_classifier
 
 from skcalib._util.formatting import Record
 from skcalib._util.parallel import out_of_fold, run_each, threads_for
+from skcalib._util.sizes import SIZES
 from skcalib._util.validation import take_rows, weights_of_mean_one
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import is_one_hot
@@ -597,8 +598,6 @@ def region_table(
 
 
 _SLOW = 16  # times as long as a sum over the samples: an order of them, and sums over regions
-#: Samples, times permutations, of one batch of the permutation test.
-_AT_ONCE = 65_536
 
 
 def sign_pvalue(
@@ -674,7 +673,7 @@ def permutation_pvalue(
 
     def draw(size):
         """Statistics of batches, whose keys are drawn in this order for any number of jobs."""
-        most = max(1, _AT_ONCE // len(bins))
+        most = max(1, SIZES.block_entries // len(bins))
         sizes = [min(most, size - start) for start in range(0, size, most)]
         keys = ((rng.random_sample((n_drawn, len(bins))),) for n_drawn in sizes)
         return np.concatenate(run_each(shuffled, keys, prefer="threads"))

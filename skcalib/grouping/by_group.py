@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 from skcalib._util.formatting import Record, printable
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, GroupsLike, Label
 from skcalib._util.validation import (
     check_indices,
@@ -487,8 +488,6 @@ def shrink(estimates: np.ndarray, variances: np.ndarray) -> np.ndarray:
 # --- Named groups ---------------------------------------------------------------------------------
 
 
-#: Most groups of one call.
-MOST_GROUPS = 1000
 #: Columns of more numbers or times than these are cut into ranges.
 _FEW_VALUES = 10
 #: Intersections of fewer samples than these form one group.
@@ -725,10 +724,10 @@ def _number_ranges(values, low, high):
 
 
 def _check_number(n_groups, column=""):
-    if n_groups > MOST_GROUPS:
+    if n_groups > SIZES.compared_groups:
         raise ValueError(
             f"{f'Column {column} of by' if column else 'by'} has {n_groups:,} groups, more than "
-            f"{MOST_GROUPS:,}: join some of them first."
+            f"{SIZES.compared_groups:,}: join some of them first."
         )
 
 

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from skcalib._util.arithmetic import merge_ties
 from skcalib._util.formatting import Record
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import check_indices, take_rows, weighted_features
 from skcalib.data.clusters import effective_size
@@ -30,8 +31,6 @@ from skcalib.grouping.equal_scores import EqualScores, compare
 from skcalib.grouping.partition import half_of_clusters
 from skcalib.stats.pvalues import benjamini_hochberg
 
-#: Maximum number of compared samples.
-MOST_ROWS = 50_000
 _LEAST_LABELS = 2
 #: Maximum number of samples times groups: for 1,000 groups 10,000 samples are compared.
 MOST_VALUES = 1e7
@@ -257,12 +256,13 @@ def compare_groups(
         return GroupComparison((), 0, len(score), note), rows, []
     candidates = form_groups(encoded, weight, LEAST_SIZE)
     notes = []
-    if candidates.n_formed > MOST_GROUPS:
+    most = SIZES.compared_groups
+    if candidates.n_formed > most:
         notes.append(
-            f"Of {candidates.n_formed:,} groups the {MOST_GROUPS:,} nearest to half of the samples "
+            f"Of {candidates.n_formed:,} groups the {most:,} nearest to half of the samples "
             "were tested."
         )
-    most = int(min(MOST_ROWS, MOST_VALUES / max(len(candidates.rules), 1)))
+    most = int(min(SIZES.compared_samples, MOST_VALUES / max(len(candidates.rules), 1)))
     if len(score) > most:
         notes.append(f"Groups were compared on {most:,} random samples of {len(score):,}.")
         rows = np.sort(rng.choice(len(score), most, replace=False))
@@ -327,8 +327,6 @@ def _record(tested, candidates, reach, score_name):
 # --- Candidates: groups of one feature ------------------------------------------------------------
 
 
-#: Maximum number of groups; those nearest to half of the samples are kept.
-MOST_GROUPS = 1000
 _FEW_VALUES = 6  # whole numbers that are treated as categories too
 _CUTS = (0.25, 0.5, 0.75)
 
@@ -377,9 +375,9 @@ def form_groups(encoded: EncodedFeatures, weight: np.ndarray, least: float) -> C
             if min(effective_size(weight[side]) for side in sides) >= least:
                 groups.append((feature.origin, group))
     n_formed = len(groups)
-    if n_formed > MOST_GROUPS:
+    if n_formed > SIZES.compared_groups:
         unbalanced = [abs(group.member.mean() - 0.5) for _, group in groups]
-        nearest = np.sort(np.argsort(unbalanced, kind="stable")[:MOST_GROUPS])
+        nearest = np.sort(np.argsort(unbalanced, kind="stable")[: SIZES.compared_groups])
         groups = [groups[k] for k in nearest]
     member = np.empty((len(encoded), 0), dtype=bool)
     if groups:
@@ -451,8 +449,8 @@ def _rounded_cuts(known, values, feature):
 
 #: Maximum number of pairs of groups that each half proposes for the other.
 N_PAIRS = 5
-#: Maximum numbers of one-feature groups that are paired, and of rows that are searched.
-MOST_PAIRED, MOST_SEARCHED = 200, 20_000
+#: Maximum number of one-feature groups that are paired.
+MOST_PAIRED = 200
 _RIDGE = 1e-3
 
 
@@ -502,8 +500,8 @@ def _propose_pairs(equal, candidates, rows, rng):
     if len(paired) == 0:
         return []
     here = np.arange(len(rows))
-    if len(rows) > MOST_SEARCHED:
-        here = np.sort(rng.choice(len(rows), MOST_SEARCHED, replace=False))
+    if len(rows) > SIZES.searched_samples:
+        here = np.sort(rng.choice(len(rows), SIZES.searched_samples, replace=False))
     groups = equal.center(member[:, paired].astype(np.float64))[here]
     weight, score = equal.weight[here], equal.score[here]
     cuts = _score_cuts(equal)

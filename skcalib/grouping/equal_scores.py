@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from skcalib._util.arithmetic import merge_ties
 from skcalib._util.formatting import pvalue_text
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count, check_indices, weights_of_mean_one
 from skcalib.data.clusters import (
@@ -56,7 +57,6 @@ FEWEST, FEWEST_CLUSTERS = 10, 6
 MOST_SIGNS = 2_000
 _OVERLAP = 1e-3  # share of the variance of the window that the score must leave
 _DETERMINED = 1e-9  # relative size of a sum that the earlier ones determine
-_BLOCK = 1 << 22  # signs at a time
 _FEWEST_INTERVALS, _MOST_INTERVALS = 3, 30  # of functions of the position
 _RANK = 1e-8
 _ISOTONIC = 20  # smallest number of samples for which jumps of the curve are estimated
@@ -307,7 +307,7 @@ def _equality_test(problems, n_resamples, rng):
 
         def draw(size):
             """Statistics of the sums of clusters, each with a random sign."""
-            totals, most = [], max(1, _BLOCK // len(sums))
+            totals, most = [], max(1, SIZES.drawn_entries // len(sums))
             for start in range(0, size, most):
                 n_drawn = min(most, size - start)
                 totals.append(rng.choice([-1.0, 1.0], size=(n_drawn, len(sums))) @ sums)

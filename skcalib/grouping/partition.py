@@ -26,6 +26,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.arithmetic import merge_ties
 from skcalib._util.messages import shown
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums
@@ -310,7 +311,6 @@ def cut_level_sets(
 
 
 _MISSING = 255  # code of missing values; they follow the larger values
-_BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogram
 
 
 def quantile_codes(
@@ -439,7 +439,7 @@ class HistogramTree:
         n_features, weighted = len(self._offset), self._weight is not None
         layer = n_features * self._n_bins
         total = np.zeros((self._n_classes + weighted) * layer)
-        step = max(1, _BLOCK // n_features)
+        step = max(1, SIZES.table_entries // n_features)
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             cell = self._bin(self._codes[part]) + self._offset
@@ -512,7 +512,7 @@ class BalancedStump:
         else:
             mass[labels, np.arange(n_samples)] = 1.0 if weight is None else weight
         best = 1e-9 * mass.sum()
-        step = max(1, _BLOCK // max(n_samples, 1))
+        step = max(1, SIZES.table_entries // max(n_samples, 1))
         for start in range(0, X.shape[1] if n_samples > 1 else 0, step):
             values = np.asarray(X[:, start : start + step], dtype=np.float64)
             values = np.where(np.isnan(values), np.inf, values)

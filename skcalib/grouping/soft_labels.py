@@ -16,6 +16,7 @@ from scipy.stats import binom
 
 from skcalib._util.formatting import Record, interval_rows
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import weighted_rows
 from skcalib.data.clusters import outside_level
@@ -25,7 +26,6 @@ from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.scores import Brier, LogLoss, LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.stats.means import MeanInterval, mean_interval
 
-_BLOCK = 2_000_000  # entries of one block of counts without one vote
 _MANY_VOTES = 50  # from which the bias of the jackknife is extrapolated
 _WHOLE = 1e-3  # largest difference of counts from whole numbers that rounding of shares can cause
 
@@ -333,7 +333,7 @@ def _entropy(score: ProperScore, target: np.ndarray, votes: np.ndarray) -> np.nd
     entropy = score.entropy(target)
     finite = np.flatnonzero(np.isfinite(votes))
     counts = np.rint(target[finite] * votes[finite, None])
-    without, step = np.zeros(len(finite)), max(1, _BLOCK // target.shape[1] ** 2)
+    without, step = np.zeros(len(finite)), max(1, SIZES.table_entries // target.shape[1] ** 2)
     for start in range(0, len(finite), step):
         rows, classes = np.nonzero(counts[start : start + step])
         rows = rows + start

@@ -33,6 +33,7 @@ from skcalib._util.files import file_error_text
 from skcalib._util.formatting import Record
 from skcalib._util.messages import shown
 from skcalib._util.packing import RefusedMemberError, read_member
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import Label, MatrixLike
 from skcalib._util.validation import is_outside
 from skcalib.data.class_columns import LABEL_NAMES
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 _TABLES = (".csv", ".parquet")
 SUFFIXES = (".npz", *_TABLES)
-PART = 1 << 22  # numbers of a part of a table
 
 
 @dataclass(frozen=True)
@@ -519,7 +519,7 @@ def read_parts(
 def _filled(blocks):
     """The table whenever it holds the rows of a part, which are removed afterwards."""
     for table in blocks:
-        if table.n_held * len(table.header) >= PART:
+        if table.n_held * len(table.header) >= SIZES.part_entries:
             yield table
             table.clear()
     if table.n_held:
@@ -531,9 +531,6 @@ def _filled(blocks):
 
 #: Most characters of a cell of text; a longer one is a text to read, not a class or a category.
 LONGEST = 1000
-_ROWS = 500  # of a block: Python searches for garbage after 700 new lists, which takes time
-_LINE = 2**24  # characters of a line that are read at once
-_BATCH = 2**16  # rows of a block of parquet
 #: Suffix -> what opens compressed text.
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 COMPRESSED = tuple(_OPENERS)
@@ -806,7 +803,7 @@ def _text_blocks(path, sep):
         first = list(islice(rows, SAMPLE))
         yield header, list(zip(*first, strict=True))
         rows = chain(first, rows)
-        while block := list(islice(rows, _ROWS)):
+        while block := list(islice(rows, SIZES.text_rows)):
             yield list(zip(*block, strict=True))
 
 
@@ -827,7 +824,7 @@ def _checked(rows, name, header):
 
 def _lines(file, name):
     """Lines of text; one that is longer than any cell may be is read in parts."""
-    while line := file.readline(_LINE):
+    while line := file.readline(SIZES.line_characters):
         if "\0" in line:
             raise ValueError(
                 f"{name} is not a readable text table: it has NUL bytes. Save it in UTF-8."
@@ -886,14 +883,16 @@ def _frames(path, n_rows):
             if not n_rows:
                 yield schema.empty_table().select(names)
             for group in range(file.num_row_groups):  # of all at once, buffers would be kept
-                for batch in file.iter_batches(_BATCH, row_groups=[group], columns=names):
+                for batch in file.iter_batches(
+                    SIZES.parquet_rows, row_groups=[group], columns=names
+                ):
                     yield pa.Table.from_batches([batch])
     else:
         import polars as pl
 
         table = pl.scan_parquet(path)
-        for start in range(0, max(n_rows, 1), _BATCH):
-            yield table.slice(start, _BATCH).collect()
+        for start in range(0, max(n_rows, 1), SIZES.parquet_rows):
+            yield table.slice(start, SIZES.parquet_rows).collect()
 
 
 def _index_columns(schema):

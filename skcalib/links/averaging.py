@@ -23,15 +23,14 @@ from scipy.special import logsumexp, softmax, xlogy
 
 from skcalib._util.arithmetic import softmax_parts
 from skcalib._util.parallel import add_fit, fit_once
+from skcalib._util.sizes import SIZES
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
 from skcalib.links.basis import BY_CLASS, CONFUSION, BasisBlock, Directions, LogitBasis
 from skcalib.links.newton import expansion_holds, is_usual, minimise_convex
 
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
-_OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
 _INACCURACY = 0.25  # of the gain that a score test predicts
-_NEGLIGIBLE = 1e-4  # weights of models that are set to zero
 _LEAST_DISPERSION = 1e-3  # of label distributions around the calibrated scores
 #: Samples per class below which there are no directions of single classes.
 PER_CLASS = 20
@@ -300,7 +299,7 @@ class ModelAverage:
                 gain, n_added = self._gain(parent, groups, score)
                 likely = parent.evidence + (1 + _INACCURACY) * gain  # rather too large
                 likely -= PRIOR.cost(gain, n_added, self.size)
-                if likely < best - _OUT_OF_REACH:
+                if likely < best - SIZES.evidence_reach:
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent, score)
         if self.basis.confusion:  # constants by most likely class, for the best model
@@ -324,7 +323,7 @@ class ModelAverage:
         evidence = [model.evidence for model in self.models]
         self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
         shares = softmax([identity, *evidence])
-        shares[shares < _NEGLIGIBLE] = 0.0
+        shares[shares < SIZES.least_share] = 0.0
         self.shares = shares / shares.sum()
 
     def _log_likelihood(self, proba):

@@ -25,12 +25,11 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array, issparse
 
 from skcalib._util.arithmetic import centred, log_softmax, row_max
+from skcalib._util.sizes import SIZES
 from skcalib.links.logits import detection_limit, log_forecast
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
-BLOCK_ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
-_STORED_ENTRIES = 1 << 25  # entries of blocks that are kept between passes
 _NO_INFORMATION = 1e-12  # of a direction, whose scale then remains one
 _ROUNDING = 1e-28  # information of forecasts close to 1/2 below which it is rounding
 _CLOSE = 0.1  # share of their information if they were 1/2
@@ -40,7 +39,6 @@ BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
 #: The group of constants for each class and each most likely class.
 CONFUSION = {"confusion"}
-_CONFUSED = FEW_CLASSES, 10  # of this group: most classes, and least samples for each direction
 
 
 class LogitBasis:
@@ -90,7 +88,7 @@ class LogitBasis:
         """Set the groups, with scales of one."""
         self.degree = int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
         self.by_class = by_class and self.n_classes > 2
-        few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2
+        few = self.n_classes <= FEW_CLASSES and size >= SIZES.confused_samples * self.n_classes**2
         self.confusion = self.by_class and few
         simple, high = _SIMPLE - 1, self.degree + 1 - _SIMPLE
         if self.n_classes == 2:
@@ -207,7 +205,7 @@ class LogitBasis:
 
     def blocks(self, n_samples: int) -> list[slice]:
         """Slices of samples whose arrays have a limited size."""
-        step = max(BLOCK_ENTRIES // self.width, 1)
+        step = max(SIZES.basis_entries // self.width, 1)
         return [slice(start, start + step) for start in range(0, n_samples, step)]
 
     def _of_more(self, log, names):
@@ -305,7 +303,7 @@ class Directions:
         self.basis, self.forecast, self.names = basis, forecast, tuple(basis.groups)
         self._rows = basis.blocks(len(forecast))
         self._kept = None
-        if len(forecast) * basis.width <= _STORED_ENTRIES:
+        if len(forecast) * basis.width <= SIZES.stored_basis_entries:
             self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
 
     def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:
@@ -738,25 +736,23 @@ def _column_squares(columns, matrix):
 # --- The distribution function of log odds --------------------------------------------------------
 
 
-_CELLS = 1 << 13  # cells on either side of zero
 _END = 96.0  # log odds of the last cell: `log_forecast` gives none of more than 94
-_KNOTS = 128  # places at which the distribution function is kept
 _TABLE, _LOOKS = 4096, 8  # cells of a table of the knots, and most knots in one of them
-_FEW = 1000  # values for which no table is used
 _TINY = np.finfo(np.float64).tiny
 
 
 def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    r"""Sums over cells (3, 2 _CELLS + 1): weights, weighted log odds, and masses.
+    r"""Sums over cells (3, 2 cells + 1): weights, weighted log odds, and masses.
 
     Cell j holds the log odds t whose :math:`asinh(t) / h` rounds to j, for :math:`|j| \le 8192`.
     The cells are symmetric about zero. Their width in t is about :math:`h = 0.00065` around zero
     and grows with the absolute value of t. Sums over cells add up over chunks of samples, in any
     order.
     """
-    place = np.rint(np.arcsinh(log_odds) * (_CELLS / np.arcsinh(_END)))
-    cell = np.clip(place, -_CELLS, _CELLS).astype(np.intp) + _CELLS
-    size = 2 * _CELLS + 1
+    last = SIZES.curve_cells
+    place = np.rint(np.arcsinh(log_odds) * (last / np.arcsinh(_END)))
+    cell = np.clip(place, -last, last).astype(np.intp) + last
+    size = 2 * last + 1
     parts = (weight, weight * log_odds, mass)
     return np.stack([np.bincount(cell, part, minlength=size) for part in parts])
 
@@ -774,10 +770,10 @@ class DistributionFunction:
         reached = np.cumsum(mass)
         reached = (reached - 0.5 * mass) / max(reached[-1], _TINY)
         self.values, self.reached = total / weight, reached
-        if len(mass) > _KNOTS:
-            weight = np.minimum(weight, weight.sum() / _KNOTS)
+        if len(mass) > SIZES.curve_knots:
+            weight = np.minimum(weight, weight.sum() / SIZES.curve_knots)
             rank = np.cumsum(weight) - 0.5 * weight
-            knots = np.linspace(rank[0], rank[-1], _KNOTS)
+            knots = np.linspace(rank[0], rank[-1], SIZES.curve_knots)
             self.values = np.interp(knots, rank, self.values)
             self.reached = np.interp(knots, rank, reached)
 
@@ -787,7 +783,7 @@ class DistributionFunction:
 
     def __call__(self, log_odds: np.ndarray) -> np.ndarray:
         """Values (n,) -> shares of the mass (n,)."""
-        if len(log_odds) < _FEW or self._table is None:
+        if len(log_odds) < SIZES.looked_up_values or self._table is None:
             return np.interp(log_odds, self.values, self.reached)
         return self._table(log_odds)
 

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skcalib._util.sizes import SIZES
 from skcalib.data.clusters import effective_size
 
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
@@ -183,7 +184,6 @@ def logistic_loss(
 # --- One step in place of a fit -------------------------------------------------------------------
 
 
-_FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
 _RAREST = 20  # samples of each class: one step cannot follow a class that disappears
 _LARGEST = 0.3  # largest share of a fold; two of them may be left out together
 #: Largest remainder of an expansion: share of its term of second order, and log likelihood.
@@ -195,7 +195,8 @@ _FLAT = 1e-9  # of the largest eigenvalue of an information
 def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
     """Whether one step is accurate for folds of samples whose classes have these counts."""
     size = effective_size(weight)
-    enough = size >= max(_FEWEST, _PER_CLASS * len(counts)) and counts.min() >= _RAREST
+    least = max(SIZES.one_step_samples, SIZES.one_step_class_samples * len(counts))
+    enough = size >= least and counts.min() >= _RAREST
     largest = max(weight[test].sum() for test in folds)
     return bool(enough and largest <= _LARGEST * weight.sum())
 

@@ -14,14 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.formatting import Record, frame_of
 from skcalib._util.packing import bytes_array, json_value, require, require_arrays
 from skcalib._util.parameters import completes_docstrings
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.data.notions import Auto, NotionLike
 from skcalib.grouping import calibration_by_group
-from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
 from skcalib.monitoring.sequential import (
-    BLOCK,
     Evidence,
     StreamEstimator,
     event_terms,
@@ -422,7 +421,7 @@ class CalibrationMonitor(StreamEstimator):
         with self._adding(problem.classes, names):
             start = 0
             while start < len(problem.weight):
-                room = min(BLOCK, size - self._in_window)
+                room = min(SIZES.feature_rows, size - self._in_window)
                 rows = slice(start, min(start + room, len(problem.weight)))
                 start = rows.stop
                 part_weight = None if weight is None else weight[rows]
@@ -686,7 +685,7 @@ def _different_groups(sketches):
     Samples without a group, of batches without `by`, are in none.
     """
     keys = [(sketch, key) for sketch in sketches for key in sketch.groups_ if key is not None]
-    if not 0 < len({key for _, key in keys}) <= MOST_GROUPS:
+    if not 0 < len({key for _, key in keys}) <= SIZES.compared_groups:
         return (), 0
     first, *others = (sketch.group(key) for sketch, key in keys)
     groups = calibration_by_group(sum(others, first)).groups

@@ -36,6 +36,7 @@ from skcalib._util.formatting import Record
 from skcalib._util.messages import did_you_mean, is_finite, shown
 from skcalib._util.packing import json_value, pack, refused, require, require_arrays, unpack
 from skcalib._util.parameters import completes_docstrings
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count
 from skcalib.data.class_columns import NAMES_FORM, ColumnNames
@@ -56,7 +57,6 @@ from skcalib.data.problem import Problem, check_problem
 from skcalib.kernels import Kernel
 from skcalib.stats.pvalues import CalibrationTest, e_value_test
 
-BLOCK = 4096  # samples at a time
 _MOST_POINTS = 2000  # of a path
 _LEAST_BYTES = 200  # of the state of each class and feature
 #: Kernels that a state can name.
@@ -519,8 +519,8 @@ class SequentialCalibrationTest(StreamEstimator):
         """
         problem, weight, names = self._read_samples(y_true, y_proba, sample_weight)
         with self._adding(problem.classes, names):
-            for start in range(0, len(problem.weight), BLOCK):
-                rows = slice(start, start + BLOCK)
+            for start in range(0, len(problem.weight), SIZES.feature_rows):
+                rows = slice(start, start + SIZES.feature_rows)
                 self._add(problem.take(rows), None if weight is None else weight[rows])
         return self
 
@@ -594,8 +594,8 @@ class SequentialCalibrationTest(StreamEstimator):
 
 
 #: Sizes of the changes of the log odds.
-SIZES = (0.6, 0.3, 0.15)
-SIGNED = np.array([sign * size for size in SIZES for sign in (1.0, -1.0)])
+CHANGES = (0.6, 0.3, 0.15)
+SIGNED = np.array([sign * size for size in CHANGES for sign in (1.0, -1.0)])
 #: Shares of a uniform distribution that is mixed with the forecast.
 UNIFORM = (0.1, 0.01)
 #: Factors of the logits of all classes.
@@ -859,7 +859,7 @@ class KernelAlternatives(Alternatives):
     _state = (*Alternatives._state, "landmarks", "residuals", "used", "next_use")
 
     def __init__(self, kernel: Kernel, n_classes: int) -> None:
-        super().__init__(np.ones(len(SIZES)))
+        super().__init__(np.ones(len(CHANGES)))
         middle = np.full((1, n_classes), 1 / n_classes)
         try:
             kernel(middle, middle)
@@ -878,10 +878,10 @@ class KernelAlternatives(Alternatives):
         while start < len(forecast):
             stop = min(len(forecast), start + self.next_use - at)
             p, hit = forecast[start:stop], event[start:stop]
-            step = np.zeros((len(p), len(SIZES)))
+            step = np.zeros((len(p), len(CHANGES)))
             if at >= _FIRST:
                 witness = self.kernel(p, self.landmarks) @ self.used
-                for k, size in enumerate(SIZES):
+                for k, size in enumerate(CHANGES):
                     tilt = size * witness
                     mass = (p * np.exp(tilt)).sum(axis=1)
                     step[:, k] = (hit * tilt).sum(axis=1) - np.log(mass)

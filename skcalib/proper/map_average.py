@@ -52,6 +52,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from skcalib._util.arithmetic import centred, softmax_parts
+from skcalib._util.sizes import SIZES
 from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
@@ -77,13 +78,11 @@ MAPS = "E D(C, S), as far as {} and curves of the top class and of all classes r
 BY_CLASS = "one temperature, a bias and a slope of each class"
 CONFUSED = f"{BY_CLASS}, constants by most likely class"
 COMMON = "one temperature (too few samples for maps by class)"
-_WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
+_PROBES = 256  # draws by which traces are estimated
 _SMALL_TARGET = 1 << 16  # entries of one-hot labels that are kept
 _BETWEEN = 0.1  # largest relative variance of the squared change: else it is that of few samples
-_MANY = 200_000  # samples above which they are merged
-_CELLS = 1 << 14  # cells on either side of log odds of zero
 _END = 746.0  # log odds of the last cell; no float64 has more
-_PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
+_SHARE = 0.02  # of a part, at least
 _CLUSTERS = 40  # of a part, at least
 TIMES = 2  # sizes of a part above which there is one
 _LEAST_SHARE = 0.25  # of effective samples among all; below it, weights differ too much for a part
@@ -697,7 +696,7 @@ class _Traces:
         self._mean, self.size = mean, len(mean)
         self.first, self.fourth, self.signal = 0.0, 0.0, 0.0
         self._probes, columns = None, len(mean)
-        if len(mean) > _WIDE:
+        if len(mean) > SIZES.exact_directions:
             signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(mean), _PROBES))
             self._probes, columns = signs, _PROBES
         self._image = np.zeros((len(mean), columns))
@@ -767,7 +766,7 @@ def compress_rows(problem: Problem) -> Problem:
     samples already, label distributions or clusters.
     """
     several = any(rows is not None for rows in (problem.square, problem.votes, problem.cluster))
-    if len(problem.weight) <= _MANY or problem.forecast.shape[1] != 2 or several:
+    if len(problem.weight) <= SIZES.merged_samples or problem.forecast.shape[1] != 2 or several:
         return problem
     event = problem.outcome
     if event.ndim == 2:
@@ -797,11 +796,11 @@ def _cells(forecast):
         odds = np.log(forecast[:, 1])
         odds -= np.log(forecast[:, 0])
     certain = np.isinf(odds)
-    place = np.arcsinh(odds, out=odds)
-    place *= _CELLS / np.arcsinh(_END)
-    np.clip(place, -_CELLS, _CELLS, out=place)
+    place, last = np.arcsinh(odds, out=odds), SIZES.merged_cells
+    place *= last / np.arcsinh(_END)
+    np.clip(place, -last, last, out=place)
     place[certain] += np.sign(place[certain])
-    return np.rint(place, out=place).astype(np.intp) + (_CELLS + 1)
+    return np.rint(place, out=place).astype(np.intp) + (last + 1)
 
 
 # --- Very many samples of more classes: a part and one step ---------------------------------------
@@ -809,7 +808,7 @@ def _cells(forecast):
 
 def n_fitted(n_samples: int, n_classes: int) -> int:
     """Number of samples to which the models are fitted."""
-    size = max(round(_SHARE * n_samples), _PART, _PER_CLASS * n_classes)
+    size = max(round(_SHARE * n_samples), SIZES.part_samples, SIZES.part_class_samples * n_classes)
     return size if n_classes > 2 and n_samples > TIMES * size else n_samples
 
 

@@ -35,6 +35,7 @@ from skcalib._util.formatting import Record
 from skcalib._util.messages import refusal
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_finite_columns, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
@@ -71,8 +72,6 @@ from skcalib.smoothers import (
     resolve_smoother,
 )
 from skcalib.smoothers._base import smooth_other_clusters
-
-SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ def _warn_if_slow(n_samples, n_classes):
     time = (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes
     if n_samples >= PER_CLASS * n_classes:
         time *= 1 + (n_classes / 140) ** 2
-    if n_classes > 2 and time > SLOW:
+    if n_classes > 2 and time > SIZES.slow_averages:
         warnings.warn(
             f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
             "ten seconds or more: pass a random part of the samples, or notion='top_label'.",

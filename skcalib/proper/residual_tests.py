@@ -248,12 +248,12 @@ class Extension:
         factor = unit / (1 - self.leverage[rows])
         return factor * brier, 0.5 * factor * log
 
-    def missing(self, problem: Any) -> float:
+    def missing(self, problem: Any, level: float = _UNRESOLVED) -> float:
         """Squared norm that the map and its cells leave out of the error of several classes.
 
         The mean product of the residual of each forecast and those of its neighbours, after the
         means of the cells that are needed. It estimates the squared norm of the local means, so at
-        most what is left out. It is 0 if labels from the map often have as large a product.
+        most what is left out. It is 0 if labels from the map have as large a product at this level.
         """
         n_rows, n_classes = self.proba.shape
         rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(int))
@@ -286,7 +286,7 @@ class Extension:
             total, weight = total + float(h @ product), weight + float(h.sum())
             variance += 2 * float((square[i] * square[j]) @ both)
         law = SquaredNorm(total, max(variance, LEAST_NOISE), 0.0, 0.0)
-        return total / weight if law.pvalue < _UNRESOLVED else 0.0
+        return total / weight if law.pvalue < level else 0.0
 
 
 # --- Nested cells ---------------------------------------------------------------------------------

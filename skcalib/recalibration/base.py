@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 from skcalib._util.arithmetic import SINGLE
 from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib._util.validation import (
     HALF_TOLERANCE,
@@ -661,7 +662,6 @@ class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
 class FittedFromParts(Recalibrator):
     """Adds `partial_fit` to a recalibrator."""
 
-    _most_samples, _most_values = 100_000, 10_000_000  # that are kept: rows, and probabilities
     n_samples_seen_: int
 
     def partial_fit(
@@ -737,7 +737,7 @@ class FittedFromParts(Recalibrator):
             if before is not None:
                 columns = {name: np.append(before[name], columns[name], axis=0) for name in before}
             # Those of the smallest keys are kept, so every sample is as likely to be.
-            most = min(self._most_samples, self._most_values // len(known))
+            most = min(SIZES.subsample_samples, SIZES.subsample_entries // len(known))
             smallest = np.sort(np.argsort(columns["key"], kind="stable")[:most])
             subsample = {name: column[smallest] for name, column in columns.items()}
         if subsample is None:

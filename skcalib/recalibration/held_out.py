@@ -22,6 +22,7 @@ from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import join_folds, run_each
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import CV, ArrayLike, Label
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import (
@@ -383,7 +384,6 @@ def _pvalue(interval, degrees):
 
 
 _FEW_CLASSES = 5  # up to which Venn-Abers predictors are compared
-_MANY_CLASSES = 200  # above which only maps with few parameters for each class are compared
 _FEW_FOR_MATRIX = 20  # classes, whose matrix has 420 parameters
 _TOLERATED = 0.005  # share of the loss by which a single map may be worse than the mixture
 _TOLERATED_FALL = 0.01  # the same of a map that does not fall against one that does
@@ -467,7 +467,7 @@ def default_candidates(
         kinds += [BiasCorrectedTemperatureScaling, VectorScaling]
         matrix = n_classes <= _FEW_FOR_MATRIX and n_classes * (n_classes - 1) <= n_samples
         kinds += [MatrixScaling] if matrix else []
-    if n_classes > _MANY_CLASSES:
+    if n_classes > SIZES.many_classes:
         return [kind(loss=loss) for kind in kinds]
     kinds += [ModelAverageScaling]
     kinds += [VennAbersRecalibrator] if n_classes <= _FEW_CLASSES else []

@@ -23,6 +23,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.parallel import fit_once
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import number_of_samples, weights_of_mean_one
 from skcalib.data.clusters import effective_size, outside_level
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 
     from skcalib.links.affine import Affine
 
-_SLOW_BIASES = 30_000_000  # probabilities from which the fit of biases takes long
-_LARGE = 1 << 22  # probabilities whose logarithms are not stored
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
 _NO_WEIGHT = 1e-7  # of the ensemble, which leaves the loss unchanged up to 1e-14
 _GRID = 41  # inverse temperatures that bracket the minimum of a loss that is not convex
@@ -117,7 +116,7 @@ class TemperatureScaling(
     def _fit_map(self, samples):
         score, labels, weight = samples.score, samples.labels, samples.weight
         is_log_loss = isinstance(score, LogLoss)
-        large = self.input == "proba" and samples.values.size > _LARGE
+        large = self.input == "proba" and samples.values.size > SIZES.stored_logarithms
         if is_log_loss and large:  # without another array of n_samples x n_classes
             logits = LogRows(samples.values, self.detection_limit_)
         else:
@@ -360,7 +359,7 @@ class BiasCorrectedTemperatureScaling(
     def _fit_map(self, samples):
         logits = samples.forecast
         warn_if_slow(
-            "BiasCorrectedTemperatureScaling", logits.shape, _SLOW_BIASES, "TemperatureScaling"
+            "BiasCorrectedTemperatureScaling", logits.shape, SIZES.slow_biases, "TemperatureScaling"
         )
         fit = fit_bias_corrected(logits, samples.labels, samples.weight, samples.count)
         link, n_classes = BiasCorrectedTemperature(), len(self.classes_)
@@ -462,9 +461,7 @@ class LabelNoiseScaling(FittedFromSketch):
 # --- Maps with several parameters, and their shrinkage --------------------------------------------
 
 
-_MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method
-_SLOW_SLOPES = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _FEWEST = 10  # samples from which a strength is chosen
 _LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
@@ -719,7 +716,7 @@ class _AffineSearch(_ShrinkageSearch):
 
     def newton(self, n_classes):
         """Whether the Hessian is known, and not too large."""
-        few = len(self.link.start(n_classes)) <= _MOST_PARAMETERS
+        few = len(self.link.start(n_classes)) <= SIZES.hessian_parameters
         return few and isinstance(self.score, LogLoss)
 
     def fit(self, link, rows, strength, start):
@@ -813,7 +810,7 @@ class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     def _fit_map(self, samples):
         others = "TemperatureScaling or BiasCorrectedTemperatureScaling"
-        warn_if_slow("VectorScaling", samples.values.shape, _SLOW_SLOPES, others)
+        warn_if_slow("VectorScaling", samples.values.shape, SIZES.slow_slopes, others)
         super()._fit_map(samples)
 
     def _set_coefficients(self):

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import CV, ArrayLike, MatrixLike
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.clusters import folds_of_groups
@@ -257,8 +258,6 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
 # Search range of b / w: points per decade, and its margin beyond the range of the variances.
 POINTS_PER_DECADE, MARGIN = 5, 10.0
-#: Maximum number of iterations of one bracketing.
-MAX_ITER = 300
 
 
 def _fit_variance_map(squared, variance, weight, *, fit_intercept=True):
@@ -274,7 +273,12 @@ def _fit_variance_map(squared, variance, weight, *, fit_intercept=True):
         odds = np.geomspace(low / MARGIN, high * MARGIN, int(decades * POINTS_PER_DECADE) + 2)
         shares = np.concatenate([[0.0], odds / (1 + odds), [1.0]])
         slopes = np.array([profile.slope(share) for share in shares])
-        options = {"xtol": 1e-300, "maxiter": MAX_ITER, "full_output": True, "disp": False}
+        options = {
+            "xtol": 1e-300,
+            "maxiter": SIZES.bracket_iterations,
+            "full_output": True,
+            "disp": False,
+        }
         rising = np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] >= 0))
         optima = [brentq(profile.slope, *shares[i : i + 2], **options) for i in rising]
         candidates = [root for root, _ in optima]

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from skcalib._util.formatting import numbers, rates
 from skcalib._util.parallel import out_of_fold
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
@@ -51,12 +52,8 @@ if TYPE_CHECKING:
 
 #: Smallest number of labels of the rarer kind for recommending a recalibration map.
 FEWEST_LABELS = 10
-#: With more probabilities than this, a report omits steps that take minutes.
-LARGE = 300_000
 SLOW = (VectorScaling, ModelAverageScaling)
 MIXTURE = StackedRecalibrator.__name__
-#: With more classes than this, only temperature scaling is compared with no recalibration.
-MANY_CLASSES = 200
 _LARGE_GAIN = 0.5  # share of the log loss
 
 
@@ -67,9 +64,9 @@ def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...
     """The maps to compare, and the names of those that would take too long."""
     candidates = default_candidates(problem.forecast.shape[1], n_samples=problem.n_samples)
     fast = candidates
-    if problem.forecast.size > LARGE:
+    if problem.forecast.size > SIZES.report_entries:
         fast = [candidate for candidate in fast if not isinstance(candidate, SLOW)]
-    if problem.forecast.shape[1] > MANY_CLASSES:
+    if problem.forecast.shape[1] > SIZES.many_classes:
         fast = fast[:2]
     left_out = tuple(type(candidate).__name__ for candidate in candidates if candidate not in fast)
     return fast, left_out
@@ -110,7 +107,7 @@ def compare_maps(
             scores=scores,
             weight=problem.weight,
             n_jobs=n_jobs,
-            forecasts=problem.forecast.size <= LARGE,
+            forecasts=problem.forecast.size <= SIZES.report_entries,
             **average,
         )
     else:

@@ -19,6 +19,7 @@ from scipy.stats import norm
 
 from skcalib._util.arithmetic import level_starts, merge_ties
 from skcalib._util.formatting import Record, limit_of_noise
+from skcalib._util.sizes import SIZES
 from skcalib.data.clusters import effective_size
 from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import NotionLike, TopLabel, resolve_notion
@@ -944,8 +945,6 @@ def range_label(low: float, high: float, decimals: int = 1) -> str:
 # --- Groups in a report ---------------------------------------------------------------------------
 
 
-#: Maximum number of rows for a model.
-MOST_ROWS = 20_000
 #: Level sets of the figure.
 N_LEVEL_SETS = 5
 
@@ -974,7 +973,7 @@ def find_grouping(
         n_compared=compared.n_samples,
         left_out=features.note,
     )
-    some = _random_rows(len(problem.weight), MOST_ROWS, random_state)
+    some = _random_rows(len(problem.weight), SIZES.searched_samples, random_state)
     part, table = problem.take(some), features[some]
     try:
         with collected_warnings() as warned:

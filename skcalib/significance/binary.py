@@ -24,6 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.arithmetic import level_starts, merge_ties
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, BinCount, Label, RandomState, Strategy
 from skcalib._util.validation import check_count, look_up
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
@@ -470,9 +471,6 @@ def logistic_calibration_test(
 # --- Statistics of the classical binary tests, and their laws under calibration -------------------
 
 
-#: Labelings that are drawn where no asymptotic law holds.
-N_DRAWS = 999
-_LEVELS = 500  # half of the most levels of forecasts for which labels are drawn
 _TINY = np.finfo(np.float64).tiny
 _LEAST = np.finfo(np.float64).smallest_subnormal
 #: Uncertain labels of a bin from which its squared deviation is nearly chi-square.
@@ -715,14 +713,14 @@ def run_test(
 ) -> CalibrationTest:
     """A statistic made from forecasts -> `CalibrationTest` of their labels.
 
-    Where few labels are uncertain, `N_DRAWS` labelings are drawn unless `n_resamples` is given; 0
+    Where few labels are uncertain, 999 labelings are drawn unless `n_resamples` is given; 0
     stands for the asymptotic distribution. A label that the forecasts exclude refutes them.
     """
     y, clustered = problem.target[:, 1], problem.cluster is not None
     statistic, estimate = float(test.statistic(y)), float(test.estimate(y))
     if n_resamples is None:
         drawn = not test.robust if clustered else test.few(problem)
-        n_resamples = N_DRAWS if drawn else 0
+        n_resamples = SIZES.labelings if drawn else 0
     n_resamples = check_count(n_resamples, "n_resamples", least=0)
     if clustered and not (n_resamples or test.robust):
         raise ValueError("This test has no asymptotic law for clusters: omit n_resamples=0.")
@@ -762,12 +760,13 @@ def merged_rows(problem: Problem) -> Problem:
     if problem.cluster is not None:
         return problem
     weighted = problem.count is None and problem.sample_weight is not None
-    if len(weight) <= 2 * _LEVELS or weighted:
+    most = SIZES.drawn_levels
+    if len(weight) <= 2 * most or weighted:
         return problem.take(np.lexsort((weight, p)))
     distinct, level = np.unique(p, return_inverse=True)
     # Levels of equal weight, divided where they have much of the uncertainty.
     sums = [np.cumsum(np.bincount(level, mass)) for mass in (weight, weight * p * (1 - p))]
-    shares = [np.ceil(_LEVELS * (total / max(total[-1], _TINY) - 1e-12)) for total in sums]
+    shares = [np.ceil(most * (total / max(total[-1], _TINY) - 1e-12)) for total in sums]
     edge = (distinct == 0) | (distinct == 1)
     steps = np.diff(np.stack([*shares, edge]), axis=1).any(axis=0)
     level = np.append(0, np.cumsum(steps))[level]

@@ -15,6 +15,7 @@ from scipy.stats import t as student
 
 from skcalib._util.formatting import Record, pvalue_text, record_text
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
 from skcalib.data.clusters import effective_size, number_clusters
@@ -31,7 +32,6 @@ from skcalib.data.problem import (
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.kernel import (
-    ClusterKernel,
     ResidualKernel,
     block_estimates,
     check_statistic,
@@ -275,7 +275,7 @@ def compare_problems(
     unit, n_samples = "samples", n_rows
     if first.cluster is not None:
         unit = "clusters"
-        n_samples = min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS)
+        n_samples = min(len(np.unique(first.cluster)), SIZES.kernel_clusters)
     block_size = int(np.sqrt(n_samples)) if block_size is None else block_size
     check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size

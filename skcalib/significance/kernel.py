@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import refusal
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
@@ -24,7 +25,6 @@ from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import (
-    MANY,
     ROUNDING,
     Embedding,
     ResidualKernel,
@@ -244,7 +244,9 @@ def kernel_calibration_test(
         if method == "bound":
             test = _bound_test(h, kernel, notion, statistic)
         elif problem.cluster is not None:
-            h = h.of_clusters(problem.cluster, MANY if statistic == "auto" else None)
+            h = h.of_clusters(
+                problem.cluster, SIZES.paired_samples if statistic == "auto" else None
+            )
             test = _degenerate_test(h, method, n_resamples, rng)
         else:
             test = run_test(h, statistic, method, block_size, n_resamples, rng)
@@ -533,10 +535,6 @@ def _bound_test(h, kernel, notion, statistic):
 # --- P-values of the unbiased estimate under calibration ------------------------------------------
 
 
-_ROWS = 1000  # from which a spectrum is computed
-_ENTRIES = 1 << 22  # of the draws that are evaluated at a time
-
-
 def spectral(
     h: ResidualKernel, total: float, diagonal: np.ndarray, n_draws: int, rng: np.random.RandomState
 ) -> tuple[float, float]:
@@ -553,10 +551,10 @@ def null_weights(h: Any, rng: np.random.RandomState) -> np.ndarray:
     """
     n_samples, rows, scale = len(h), np.arange(len(h)), 1.0
     diagonal = h.diagonal()
-    rows = rows[:_ROWS]
-    if n_samples > _ROWS and diagonal.any():
+    rows = rows[: SIZES.spectrum_rows]
+    if n_samples > SIZES.spectrum_rows and diagonal.any():
         share = diagonal / diagonal.sum()
-        rows = rng.choice(n_samples, _ROWS, p=share)
+        rows = rng.choice(n_samples, SIZES.spectrum_rows, p=share)
         scale = np.sqrt(n_samples * share[rows])
     matrix = h.take(rows).matrix() / np.multiply.outer(scale, scale)
     matrix[rows[:, None] == rows] = 0
@@ -608,7 +606,7 @@ def bootstrap(
 
 def _quadratic_forms(h, n_resamples, draw):
     """Arrays (n, R) of draws z, of bounded size, each with the forms z' h z (R,)."""
-    together = max(1, _ENTRIES // len(h))
+    together = max(1, SIZES.drawn_entries // len(h))
     for start in range(0, n_resamples, together):
         z = draw((len(h), min(together, n_resamples - start)))
         yield z, np.einsum("ib,ib->b", z, h.multiply(z))

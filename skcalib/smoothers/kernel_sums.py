@@ -42,10 +42,9 @@ from scipy.special import gammaln, xlog1py, xlogy
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.parallel import one_thread
+from skcalib._util.sizes import SIZES
 from skcalib.links.logits import log_positive
 from skcalib.smoothers._base import check_at_least_two
-
-_PAIRS = 1_100_000  # up to this number of pairs of two columns the direct sum is faster
 
 
 def kernel_average(
@@ -99,7 +98,7 @@ def log_likelihoods(
 
 
 def _takes_all_pairs(forecast, n_points):
-    return forecast.shape[1] != 2 or n_points * len(forecast) <= _PAIRS
+    return forecast.shape[1] != 2 or n_points * len(forecast) <= SIZES.panel_pairs
 
 
 def _normalised(forecast):
@@ -111,7 +110,6 @@ def _normalised(forecast):
 
 
 _TILE = 32  # rows of a tile where sources are dropped: fewer rows give tighter bounds
-_TASK = 1024  # rows per task of a thread
 
 _UNDERFLOW = 1e-290  # smaller shares are sums of truncated exponentials and set to 0
 
@@ -205,13 +203,13 @@ def _sums(points, sources, leave_out, n_jobs):
     # One BLAS thread: the products are small, and the tasks run in parallel.
     with one_thread("blas"):
         tiles, dropping = None, None
-        if min(n_points, n_sources) >= _MANY:
+        if min(n_points, n_sources) >= SIZES.dropping_samples:
             tiles, dropping = kd_tiles(np.sqrt(points), _TILE), Dropping(sources)
         if dropping is None or not dropping.pays(tiles, log_points, position):
             # Sorted by their smallest logarithm: few then have exponentials that underflow.
             order, dropping = np.argsort(log_points.min(axis=1), kind="stable"), None
             tiles = [order[i : i + _ROWS] for i in range(0, n_points, _ROWS)]
-        together = max(1, _TASK * len(tiles) // max(1, n_points))
+        together = max(1, SIZES.task_rows * len(tiles) // max(1, n_points))
         tasks = [tiles[start : start + together] for start in range(0, len(tiles), together)]
         done = Parallel(n_jobs=n_jobs, prefer="threads")(
             delayed(sum_tiles)(task, log_points, sources, position, dropping) for task in tasks
@@ -427,7 +425,7 @@ class _TileSums:
 
 _NEGLIGIBLE, _VANISHING = np.log(1e-17), -690.0
 _PIECES = 128  # parts of the sources; one source of each is used for comparison
-_MANY, _TRIALS = 6000, 16  # points and sources from which dropping is tried; tiles of the trial
+_TRIALS = 16  # tiles of the trial of dropping
 
 
 class Dropping:

@@ -9,12 +9,12 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import is_whole, shown
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 from skcalib.smoothers._base import Smoother, check_at_least_two, free_columns, sums_by_cell
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory
 _SAME = 1e-12  # distances that differ by no more are equal, as rounding separates them
-_INTERVAL = 64  # neighbours from which intervals of scores are faster than a tree
 _CHAIN = 20  # distances, each the same as the next, that an interval may end with
 _SHARE = 1e-6  # of the weight: differences of cumulative sums of less are inaccurate
 
@@ -105,7 +105,7 @@ class NearestNeighborsSmoother(Smoother):
         out = np.empty((len(points), values.shape[1]))
         nearest = min(self.n_neighbors_ + 1 + leave_out, len(sums))
         todo = np.arange(len(points))
-        if points.shape[1] == 1 and nearest > _INTERVAL:
+        if points.shape[1] == 1 and nearest > SIZES.interval_neighbors:
             total, at_own, exact = self._interval_sums(points[:, 0], sums, leave_out)
             if leave_out:
                 total -= at_own[:, None] * weighted

@@ -24,9 +24,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, gammainccinv, ndtr
 
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 
-_MOST_ROWS = 2_000  # whose products are computed
 _NORMAL = 1e-3  # a skewness that is practically zero
 LEAST_NOISE = 1e-60  # a second cumulant that is practically zero
 
@@ -150,7 +150,7 @@ def noise_cumulants(rows: np.ndarray) -> tuple[float, float]:
     From products of different rows: the square of a row with itself would make them too large if
     there are few.
     """
-    if len(rows) <= _MOST_ROWS:
+    if len(rows) <= SIZES.product_rows:
         products = rows @ rows.T
         np.fill_diagonal(products, 0.0)
         return 2 * float(np.sum(products**2)), 8 * float(np.sum((products @ products) * products))

@@ -140,10 +140,9 @@ def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, opti
         np.testing.assert_array_equal(problem.target, made[0].problem.target)
 
 
-def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, printed, monkeypatch):
+def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, printed, set_sizes):
     """Also part by part; a part that is refused is named."""
-    monkeypatch.setattr("skcalib.io.files._ROWS", 2)
-    monkeypatch.setattr("skcalib.io.files.PART", 1)
+    set_sizes(text_rows=2, part_entries=1)
     rounded = np.array([[0.33, 0.33, 0.33], [0.2, 0.3, 0.5], [0.1, 0.4, 0.51]])
     rows = "\n".join(f"{y},{a},{b},{c}" for y, (a, b, c) in zip("abc", rounded, strict=True))
     (here / "p.csv").write_text(f"y,a,b,c\n{rows}\n")
@@ -196,7 +195,7 @@ def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, pri
         ("percent.csv --sketch", "percent.csv, rows from 1: y_proba has the value 60, outside"),
     ],
 )
-def test_errors_are_one_sentence_and_status_2(here, printed, monkeypatch, arguments, message):
+def test_errors_are_one_sentence_and_status_2(here, printed, set_sizes, arguments, message):
     for name, content in {
         "bad.csv": "y,a,b\na,0.5,0.6\nb,0.2,0.2\n",
         "good.csv": "y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n",
@@ -214,8 +213,7 @@ def test_errors_are_one_sentence_and_status_2(here, printed, monkeypatch, argume
     np.savez("three.npz", y_true=[0, 1, 2], y_proba=np.eye(3))
     np.savez("long.npz", y_true=[0, 1], y_proba=[0.2, 0.6], X=np.zeros((3, 1)))
     np.savez("logits.npz", y_true=[0, 1], y_proba=[[0.0, -2.0], [-1.0, 3.0]])
-    monkeypatch.setattr("skcalib.io.files._ROWS", 2)
-    monkeypatch.setattr("skcalib.io.files.PART", 1)
+    set_sizes(text_rows=2, part_entries=1)
     captured = printed(["report", *arguments.split()], 2)
     assert captured.out == ""
     assert captured.err.startswith("skcalib: ") and message in captured.err
@@ -270,8 +268,8 @@ def test_a_report_of_a_sketch(here, printed):
     assert (here / "page.html").is_file()
 
 
-def test_when_a_table_becomes_a_sketch(here, made, capsys, monkeypatch):
-    monkeypatch.setattr("skcalib.cli.commands.LARGE", 1000)
+def test_when_a_table_becomes_a_sketch(here, made, capsys, set_sizes):
+    set_sizes(sketched_rows=1000)
     (here / "p.csv").write_text("y,p_1\n" + "1,0.75\n0,0.25\n" * 750)
     assert main(["report", "p.csv"]) == 0
     said = "p.csv has about 1,501 rows: their sums are taken block by block"
@@ -296,10 +294,9 @@ def test_when_a_table_becomes_a_sketch(here, made, capsys, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("part", [1, 4, 1 << 22])
-def test_the_event_and_parts_of_a_table(here, made, monkeypatch, rows, event, classes, last, part):
+def test_the_event_and_parts_of_a_table(here, made, set_sizes, rows, event, classes, last, part):
     """Labels may be sorted, so that the first part has one class only."""
-    monkeypatch.setattr("skcalib.io.files._ROWS", 1)
-    monkeypatch.setattr("skcalib.io.files.PART", part)
+    set_sizes(text_rows=1, part_entries=part)
     (here / "p.csv").write_text(rows.replace(";", "\n"))
     options = [] if event is None else ["--event", event]
     assert main(["report", "p.csv", *options]) == main(["report", "p.csv", "--sketch", *options])

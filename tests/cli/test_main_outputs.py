@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 
 from skcalib import CalibrationReport, ComparisonReport, ForecastSketch
 from skcalib.__main__ import main
@@ -64,9 +66,9 @@ def quick(monkeypatch):
         made.append(options)
         return Quick()
 
-    for name in ("from_predictions", "from_sketch"):
+    for name in ("from_predictions", "from_sketch", "from_estimator"):
         monkeypatch.setattr(CalibrationReport, name, make)
-    monkeypatch.setattr("skcalib.cli.commands._demonstration", make)
+    monkeypatch.setattr("skcalib.cli.commands.load_digits", partial(load_digits, n_class=2))
     return made
 
 
@@ -143,11 +145,9 @@ def test_symbolic_links_are_not_followed(here, quick, printed):
     assert (here / "data").read_text() == "data" and not (here / "nothing").exists()
 
 
-def test_the_folder_is_checked_first(here, quick, printed, monkeypatch):
-    def read(*_, **__):
-        pytest.fail("read")
-
-    monkeypatch.setattr("skcalib.cli.commands.read_predictions", read)
+def test_the_folder_is_checked_first(here, quick, printed):
+    """Before the predictions are read, which are damaged here."""
+    (here / "p.npz").write_bytes(b"damaged")
     (here / "a.html" / "skcalib-report.html").mkdir(parents=True)
     for out, message in (
         ("nowhere/page.html", "nowhere/page.html cannot be written: nowhere is not a folder."),

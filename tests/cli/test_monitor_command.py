@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from engines import to_parquet
 from scipy.special import expit
 
 from skcalib import CalibrationMonitor
@@ -241,10 +242,10 @@ ENCODINGS = {
     "decimals": ("f.csv", lambda frame: text(frame).replace(b",0.", b",."), ()),
     "zeros": ("f.csv", partial(text, float_format="%.9f"), ()),
     "an index": ("f.csv", lambda frame: frame.to_csv().encode(), ()),
-    "parquet": ("f.parquet", pd.DataFrame.to_parquet, ()),
+    "parquet": ("f.parquet", to_parquet, ()),
     "single precision": (
         "f.parquet",
-        lambda frame: frame.astype({"p_churn": np.float32}).to_parquet(),
+        lambda frame: to_parquet(frame.astype({"p_churn": np.float32})),
         (),
     ),
 }
@@ -348,7 +349,7 @@ def test_several_files_in_one_call(here, capsys, way):
     assert len(said) == 4 and said[-1].startswith("w1.csv, w2.csv, w3.csv: no alarm. All: 120 sam")
     assert (here / "s").read_bytes() == (here / "t").read_bytes()
     assert main(["monitor", "weeks/w2.csv", "--state", "s"]) == 2
-    frames[1].to_parquet(here / "w4.parquet")
+    to_parquet(frames[1], here / "w4.parquet")
     assert main(["monitor", "w1.csv", "w2.csv", "w4.parquet", "--state", "u"]) == 2
     assert "w4.parquet has the same rows as w2.csv: files must" in capsys.readouterr().err
     assert not (here / "u").exists()

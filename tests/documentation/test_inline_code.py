@@ -9,6 +9,7 @@ import inspect
 import operator
 import re
 import textwrap
+from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from sklearn.utils.estimator_checks import check_estimator
 
 import skcalib
+from skcalib._util.sizes import sizes
 from skcalib.export import to_json, to_onnx
 
 DOC = Path(__file__).parents[2] / "doc"
@@ -163,8 +165,7 @@ def lines(text):
 
 @pytest.fixture(scope="module")
 def objects():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skcalib.report.advice.MANY_CLASSES", 1)
+    with sizes(many_classes=1):
         yield values()
 
 
@@ -201,7 +202,8 @@ def test_lines_of_docstrings(objects, here):
         calls = lines(text)
         if calls:
             on_page = ON_PAGE["deploy_a_map"](objects) if name == "export.to_onnx" else {}
-            assert_runs(calls, PUBLIC | OTHERS | objects | on_page, name)
+            if find_spec("onnx") or name != "export.to_onnx":
+                assert_runs(calls, PUBLIC | OTHERS | objects | on_page, name)
         n_calls += len(calls)
     assert n_calls >= 15
 

@@ -155,7 +155,7 @@ def test_imports(module):
     assert violations(module, source, is_package=path.name == "__init__.py") == []
 
 
-#: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
+#: Private modules that tests may import, beside `_util.sizes`: no public name shows these numbers.
 MAY_IMPORT = {
     "estimators/test_cluster_estimators.py": ("smoothers._base",),
     "public/test_progress.py": ("_util.progress",),  # names of given frames
@@ -187,9 +187,10 @@ def private_imports(source):
 def test_tests_reach_through_public_names():
     tests = Path(__file__).parents[1]
     by_file = {
-        path.relative_to(tests).as_posix(): tuple(sorted(private_imports(path.read_text("utf-8"))))
+        path.relative_to(tests).as_posix(): private_imports(path.read_text("utf-8"))
         for path in tests.rglob("*.py")
     }
+    by_file = {name: tuple(sorted(names - {"_util.sizes"})) for name, names in by_file.items()}
     assert {name: modules for name, modules in by_file.items() if modules} == MAY_IMPORT
 
 
@@ -200,6 +201,37 @@ def test_private_imports_are_found():
     source += "def f():\n    import skcalib.smoothers._base\nimport skcalib.__main__"
     utilities = {"_util.validation", "_util.formatting", "_util.arithmetic"}
     assert private_imports(source) == {*utilities, "smoothers._base"}
+
+
+#: Private names that tests may patch; sizes are lowered by `set_sizes`.
+MAY_PATCH = {
+    "studies/test_accuracy_study.py": {"_TRUTHS"},  # the truths that a study has stored
+    "studies/test_default_coverage.py": {"_TRUTHS"},
+}
+
+
+def private_patches(source):
+    """Private names that a source sets for the length of a test or a block."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    patched = set()
+    for call in calls:
+        words = ast.unparse(call.func).split(".")
+        if words[-1] in ("setattr", "delattr", "object", "patch", "multiple") and words[1:]:
+            named = [arg.value for arg in call.args[:2] if isinstance(arg, ast.Constant)]
+            names = ".".join(name for name in named if isinstance(name, str)).split(".")
+            patched |= {name for name in names if name[:1] == "_" and name[:2] != "__"}
+    return patched
+
+
+def test_no_test_patches_a_private_name():
+    tests = Path(__file__).parents[1]
+    by_file = {
+        path.relative_to(tests).as_posix(): private_patches(path.read_text("utf-8"))
+        for path in tests.rglob("*.py")
+    }
+    assert {name: patched for name, patched in by_file.items() if patched} == MAY_PATCH
+    source = "monkeypatch.setattr('skcalib._util.a.b', 1); patch.object(module, '_C')"
+    assert private_patches(f"{source}; monkeypatch.setattr(A, '__init__', f)") == {"_util", "_C"}
 
 
 def test_no_cycles():

@@ -91,3 +91,97 @@ def test_what_was_renamed_has_its_new_place():
     assert len(places) > 30
     for place in places:
         assert resolve_name(f"skcalib.{place}") is not None
+
+
+CHANGED = runpy.run_path(str(ROOT / ".ci" / "changed.py")) if (ROOT / ".ci").exists() else {}
+
+
+@in_checkout
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    [
+        ("skcalib/errors/corp.py", ["tests/errors", CHANGED.get("NUMBERS")]),
+        ("skcalib/data/clusters.py", ["tests/data", "tests/laws"]),
+        ("skcalib/scores.py", ["tests/laws", "tests/test_scores.py"]),
+        ("skcalib/_util/validation.py", ["tests/_util", "tests/public"]),
+        ("skcalib/testing/__init__.py", ["tests/laws"]),
+        ("skcalib/__init__.pyi", ["tests/public"]),
+        ("tests/test_scores.py", ["tests/test_scores.py"]),
+        ("tests/test_deleted.py", []),
+        ("doc/design.rst", ["tests/documentation"]),
+        ("pyproject.toml", ["tests/documentation/test_project.py"]),
+    ],
+)
+def test_tests_of_a_changed_file(changed, tests):
+    assert CHANGED["tests_of"](changed) == tests
+
+
+@in_checkout
+def test_tests_that_use_a_changed_helper():
+    judges = CHANGED["tests_of"]("tests/golden.py")
+    assert "tests/test_golden.py" in judges and "tests/test_scores.py" not in judges
+
+
+@in_checkout
+def test_every_changed_module_has_tests():
+    modules = [path for path in (ROOT / "skcalib").rglob("*.py") if path.parent.name != "skcalib"]
+    for path in [*modules, *(ROOT / "skcalib").glob("*.py")]:
+        assert CHANGED["tests_of"](path.relative_to(ROOT).as_posix()), path
+
+
+@in_checkout
+def test_changed_files_of_a_repository(tmp_path, monkeypatch):
+    """Those of commits, of the working tree, and new ones; not those that main changed since."""
+    monkeypatch.setitem(CHANGED["git"].__globals__, "ROOT", tmp_path)
+    git = CHANGED["git"]
+    for name in ("user.name=a", "user.email=a@b.c"):
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{len(name) > 12:d}", name.partition("=")[2])
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{len(name) > 12:d}", name.partition("=")[0])
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+
+    def commit(*names):
+        for name in names:
+            (tmp_path / name).write_text(f"{name} changed")
+        git("add", ".")
+        git("commit", "-qm", "change")
+
+    git("init", "-qb", "main")
+    for name in "abcd":
+        (tmp_path / name).write_text(name)
+    git("add", ".")
+    git("commit", "-qm", "first")
+    git("checkout", "-qb", "branch")
+    commit("a")
+    git("checkout", "-q", "main")
+    commit("d")
+    git("checkout", "-q", "branch")
+    (tmp_path / "b").write_text("in the working tree")
+    (tmp_path / "new").write_text("new")
+    assert CHANGED["changed_files"]() == ["a", "b", "new"]
+
+
+#: Numbers in CONTRIBUTING.md: the words around each, and where it lives.
+STATED = [
+    (r"up to (1e-\d+) outside", "skcalib/_util/validation.py", r"PROBABILITY_ROUNDING = (\S+)"),
+    (r"Lines of at most (\d+) characters", "pyproject.toml", r"line-length = (\d+)"),
+    (r"stay under (\d+) lines", "tests/documentation/test_documentation.py", r'"\\n"\) < (\d+)'),
+    (r"root has at most (\d+) names", "tests/public/test_root.py", r"MOST_NAMES = (\d+)"),
+    (r"default is (\d+), which", "tests/conftest.py", r"option.every = 1 if .* else (\d+)"),
+    (r"runs every (\d+)rd", ".ci/run", r"-s slow -- --every (\d+)"),
+    (r"at most (\d+) words", "tests/documentation/test_readability.py", r"MOST_WORDS = (\d+)"),
+    (r"below (\d+) minutes", "tests/documentation/test_readability.py", r"MOST_MINUTES = (\d+)"),
+    (r"code of at most (\d+)", "tests/documentation/test_readability.py", r"len\(line\) > (\d+)"),
+]
+#: Numbers of others: 0 and 1, mutmut 3, the absolute error of pytest.approx, lines of git.
+CONSTANTS = {"0", "1", "3", "1e-12", "72"}
+
+
+@in_checkout
+def test_numbers_of_contributing_are_those_of_the_code():
+    text = re.sub(r"```.*?```|`[^`]*`|^\d+\. ", "", text_of("CONTRIBUTING.md"), flags=re.S | re.M)
+    text = re.sub(r"\s+", " ", text)
+    for words, file, source in STATED:
+        stated, lives = re.search(words, text), re.search(source, text_of(file))
+        assert stated and lives and stated[1] == lives[1], (words, file)
+        text = text[: stated.start(1)] + text[stated.end(1) :]
+    assert set(re.findall(r"\d+(?:e-\d+|\.\d+)?", text)) <= CONSTANTS

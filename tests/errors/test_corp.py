@@ -153,10 +153,10 @@ def test_bands_are_those_of_the_display(multiclass, band, notion):
             )
 
 
-def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
+def test_jobs_and_chunks_do_not_change_the_draws(binary, set_sizes):
     y, proba = binary
     expected = corp_bands(y, proba, random_state=0)[0].low
-    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 60 * len(y))
+    set_sizes(drawn_entries=60 * len(y))
     assert_array_equal(corp_bands(y, proba, random_state=0, n_jobs=2)[0].low, expected)
 
 

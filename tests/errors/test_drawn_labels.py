@@ -11,7 +11,6 @@ from skcalib import calibration_error_interval as interval
 from skcalib import kernel_calibration_test as kernel_test
 from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
 from skcalib.data.problem import Problem
-from skcalib.errors import kernel as kernel_module
 from skcalib.errors.kernel import (
     Embedding,
     ResidualKernel,
@@ -66,15 +65,12 @@ def all_targets(problem):
 
 @pytest.mark.parametrize(("statistic", "size", "n_columns", "notion", "kernel", "special"), LAWS)
 def test_draws_have_the_law_of_all_labels(
-    statistic, size, n_columns, notion, kernel, special, monkeypatch
+    statistic, size, n_columns, notion, kernel, special, set_sizes
 ):
     """P(T* >= T) by enumeration, for three observations: within four standard errors."""
     if special == "random blocks":
-        monkeypatch.setattr(kernel_module, "MANY", 5)
-        monkeypatch.setattr(kernel_module, "_FEWEST", 3)
-    if statistic == "block":  # strips of rows that begin and end within blocks
-        monkeypatch.setattr(kernel_module, "_SIDE", 2)
-    monkeypatch.setattr("skcalib.errors.kernel._WIDE", 3)  # of the columns of each, too
+        set_sizes(paired_samples=5, pair_block_samples=3)
+    set_sizes(kernel_rows=2)  # strips of rows that begin and end within blocks
     rng, n_draws = np.random.RandomState(3), 4000
     problem = small_problem(n_columns, special, rng)
     targets, share = all_targets(problem)

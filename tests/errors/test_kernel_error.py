@@ -7,7 +7,6 @@ from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import kernel_calibration_error
 from skcalib.data.notions import NOTIONS
-from skcalib.errors import kernel as kernel_module
 from skcalib.errors import unconditional_mean_embedding_error
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
@@ -20,10 +19,9 @@ def skce(y, proba, statistic="unbiased", block_size=None, **arguments):
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
-def test_many_samples_take_random_blocks(notion, multiclass, monkeypatch):
+def test_many_samples_take_random_blocks(notion, multiclass, set_sizes):
     """The pair-weighted mean of the unbiased estimates of the blocks, one by one."""
-    monkeypatch.setattr(kernel_module, "MANY", 100)
-    monkeypatch.setattr(kernel_module, "_FEWEST", 20)
+    set_sizes(paired_samples=100, pair_block_samples=20)
     y, proba = multiclass
     weight = np.random.default_rng(1).uniform(0.2, 2, 150)
     rows = random_blocks(150)
@@ -89,11 +87,11 @@ def test_embedding_by_its_formula(matrix, location_labels, multiclass):
     assert error == pytest.approx(np.mean(np.sum(chosen**2, axis=1)), rel=1e-12)
 
 
-def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
+def test_embedding_in_slices_and_of_the_top_label(set_sizes, multiclass):
     y, proba = multiclass
     error = unconditional_mean_embedding_error
     top, places = error(y, proba, **TOP), TOP["locations"]
     by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), locations=places)
     assert top == pytest.approx(by_hand, rel=1e-12)
-    monkeypatch.setattr("skcalib.errors.kernel._ROWS", 7)
+    set_sizes(feature_rows=7)
     assert error(y, proba, **TOP) == pytest.approx(top, rel=1e-12)

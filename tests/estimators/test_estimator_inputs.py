@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
 from grids import rotated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -150,12 +150,16 @@ def test_small_fits_and_one_job_use_one_thread():
 
 def test_libraries_of_later_imports_use_one_thread_too(monkeypatch):
     """The libraries are searched for once, and again when a module has been imported."""
-    searches, search = [], ThreadpoolController
+    searches, search = [], ThreadpoolController.__init__
+
+    def counted(controller):
+        searches.append("searched")
+        search(controller)
+
     X, y = np.arange(6.0)[:, None], np.tile([0, 1], 3)
     fit = partial(CrossFitProba(Threads(), cv=2).fit, X, y)
     monkeypatch.setitem(sys.modules, "some_library", sys)
-    name = "skcalib._util.parallel.ThreadpoolController"
-    monkeypatch.setattr(name, lambda: searches.append("searched") or search())
+    monkeypatch.setattr(ThreadpoolController, "__init__", counted)
     assert fit().estimator_.fitted == 1 and searches == ["searched"]
     assert fit().estimator_.fitted == 1 and searches == ["searched"]
     monkeypatch.setitem(sys.modules, "another_library", sys)

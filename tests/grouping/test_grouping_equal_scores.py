@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from skcalib.data.features import encode_features
 from skcalib.datasets import make_tempered_simplex
-from skcalib.grouping import differences, differences_at_equal_scores
+from skcalib.grouping import differences_at_equal_scores
 from skcalib.grouping.differences import form_groups
 from skcalib.grouping.equal_scores import EqualScores, compare, label_sum_pvalue
 from skcalib.stats.pvalues import benjamini_hochberg
@@ -347,12 +347,12 @@ def test_weights_and_the_event():
     assert {sick.direction, well.direction} == {"too_high", "too_low"}
 
 
-def test_many_rows_and_groups_are_sampled(monkeypatch):
+def test_many_rows_and_groups_are_sampled(set_sizes):
     y, score, X = caused("category", 3000, 0, 0.02)
-    monkeypatch.setattr(differences, "MOST_ROWS", 2000)
+    set_sizes(compared_samples=2000)
     result = differences_at_equal_scores(y, score, X)
     assert result.n_samples == 2000 and "2,000 random samples of 3,000" in result.note
     assert result == differences_at_equal_scores(y, score, X)
     assert result.named[0].rule == "region = s"
-    monkeypatch.setattr(differences, "MOST_GROUPS", 10)
+    set_sizes(compared_groups=10)
     assert "the 10 nearest to half" in differences_at_equal_scores(y, score, X).note

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
 
 from skcalib import CalibrationReport, GroupCalibrationDisplay, calibration_by_group
 from skcalib.grouping.by_group import named_groups

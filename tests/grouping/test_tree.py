@@ -7,7 +7,6 @@ from conftest import rule_holds
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.data.features import Feature
-from skcalib.grouping import partition as trees
 from skcalib.grouping.partition import BalancedStump, HistogramTree, quantile_codes
 
 NAMES = list("abcdef")
@@ -78,7 +77,7 @@ def test_tree_is_the_exact_greedy_one(n_classes, missing, scale, n_leaves, least
     assert np.bincount(leaf).min() >= least
 
 
-def test_nothing_to_split_and_blocks_of_rows(monkeypatch):
+def test_nothing_to_split_and_blocks_of_rows(set_sizes):
     _, labels, codes, edges = make_codes(7)
     pure = HistogramTree(9).fit(codes, np.zeros_like(labels), 2)
     flat = HistogramTree(9).fit(np.zeros_like(codes), labels, 2)
@@ -87,7 +86,7 @@ def test_nothing_to_split_and_blocks_of_rows(monkeypatch):
         assert not tree.apply(codes).any()
         assert tree.rules(edges, FEATURES, np.zeros(4, dtype=bool)) == ["all"]
     whole = HistogramTree(9).fit(codes, labels, 2)
-    monkeypatch.setattr(trees, "_BLOCK", 100)
+    set_sizes(table_entries=100)
     blocks = HistogramTree(9).fit(codes, labels, 2)
     np.testing.assert_array_equal(whole.apply(codes), blocks.apply(codes))
 
@@ -132,9 +131,9 @@ def halves_by_sorting(x, labels, weight, n_classes):
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("seed", range(5))
-def test_stump_cuts_in_halves_where_it_gains_most(seed, n_samples, n_classes, dtype, monkeypatch):
+def test_stump_cuts_in_halves_where_it_gains_most(seed, n_samples, n_classes, dtype, set_sizes):
     """Both sides have half of the samples, up to one; an integer weight acts as repetition."""
-    monkeypatch.setattr(trees, "_BLOCK", (6, 2)[seed % 2] * n_samples)  # all features, or two
+    set_sizes(table_entries=(6, 2)[seed % 2] * n_samples)  # all features, or two
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 6)).astype(dtype)
     labels = rng.integers(n_classes, size=n_samples)

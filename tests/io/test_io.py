@@ -9,9 +9,9 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from conftest import Trap
+from engines import polars as pl
 
 from skcalib.__main__ import main
 from skcalib.datasets import make_tempered_simplex

@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from conftest import peak_memory
+from engines import polars as pl
+from engines import to_parquet
 
 from skcalib.io import read_predictions
 from skcalib.io.files import count_table_rows, read_parts
@@ -73,8 +74,8 @@ TABLES = {
 
 @pytest.mark.parametrize("rows_of_a_block", [1, 500])
 @pytest.mark.parametrize("name", TABLES)
-def test_tables(read, monkeypatch, name, rows_of_a_block):
-    monkeypatch.setattr("skcalib.io.files._ROWS", rows_of_a_block)
+def test_tables(read, set_sizes, name, rows_of_a_block):
+    set_sizes(text_rows=rows_of_a_block)
     content, expected = TABLES[name]
     predictions = read(content)
     assert (predictions.y_true.tolist(), predictions.y_proba.tolist()) == expected
@@ -155,8 +156,8 @@ def test_other_separators_and_decimal_marks(tmp_path, sep):
         read_predictions(path, sep=sep, decimal=";")
 
 
-def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):
-    monkeypatch.setattr("skcalib.io.files._ROWS", 2)
+def test_row_numbers_of_messages_count_all_blocks(read, set_sizes):
+    set_sizes(text_rows=2)
     ends = {"0": "has 1 cells", "0,": "column 'p'", "b" * 2000 + ",0": "column 'y'"}
     for last, message in ends.items():
         said = message_of(read, "y,p\n" + "0,0.5\n1,0.5\n\n" * 2 + "1,0.5\n" + last)
@@ -223,15 +224,15 @@ def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, featu
         np.testing.assert_array_equal(parts[0].y_proba, predictions.y_proba)
 
 
-def test_compressed_tables_and_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("skcalib.io.files._ROWS", 7)
+def test_compressed_tables_and_parts(tmp_path, set_sizes):
+    set_sizes(text_rows=7)
     table = pd.DataFrame(CHURN)
     expected = None
     (tmp_path / "folder").mkdir()
     for k in range(3):
         rows = table[20 * k : 20 * (k + 1)]
         rows.to_csv(tmp_path / f"part-{k}.csv.gz", index=False)
-        rows.to_parquet(tmp_path / "folder" / f"{k}.parquet")
+        to_parquet(rows, tmp_path / "folder" / f"{k}.parquet")
     names = [f"p.csv{end}" for end in ("", ".gz", ".bz2", ".xz")]
     for name in names:
         table.to_csv(tmp_path / name, index=False)
@@ -269,23 +270,23 @@ def large(request, tmp_path, parquet):
     return tmp_path / "p.csv"
 
 
-def test_memory_is_twice_that_of_the_result_and_a_block(large, monkeypatch):
+def test_memory_is_twice_that_of_the_result_and_a_block(large, set_sizes):
     """That of parts does not depend on the number of rows."""
     read_predictions(large)  # imports
     predictions, peak = peak_memory(lambda: read_predictions(large, event="1"))
     np.testing.assert_array_equal(predictions.y_proba, 1 - np.arange(N) / N)
     assert peak < 2.1 * (predictions.y_true.nbytes + predictions.y_proba.nbytes) + 2**19
-    monkeypatch.setattr("skcalib.io.files.PART", 2**13)
+    set_sizes(part_entries=2**13)
     n_rows, peak = peak_memory(lambda: sum(len(part.y_true) for part in read_parts(large)))
     assert n_rows == N and peak < 2**20 < N * 2 * 8
 
 
-def test_long_cells(read, tmp_path, monkeypatch):
+def test_long_cells(read, tmp_path, set_sizes):
     """Labels are in memory once, and a line without end is not read to its end."""
     predictions = read("y,p_a\n" + f"a,0.25\n{'b' * 1000},0.5\n" * 1000)
     assert predictions.y_true.dtype == object and predictions.labels.tolist() == ["b" * 1000, "a"]
     assert len({id(label) for label in predictions.y_true}) == 2
-    monkeypatch.setattr("skcalib.io.files._LINE", 2**18)
+    set_sizes(line_characters=2**18)
     for start in ("y", "y,p\n0"):
         said = message_of(read, start + "0" * 2**24)
         assert said.startswith("p.csv is not a readable text table: field larger than field limit")
@@ -340,8 +341,8 @@ def test_features_that_are_refused(read):
     assert list(read(rows, features=["x1", "risk"]).features.columns) == ["x1", "risk"]
 
 
-def test_several_row_groups(parquet, monkeypatch):
-    monkeypatch.setattr("skcalib.io.files._BATCH", 7)
+def test_several_row_groups(parquet, set_sizes):
+    set_sizes(parquet_rows=7)
     rng = np.random.default_rng(0)
     p = rng.random(100)
     columns = {
@@ -436,14 +437,14 @@ def test_messages_of_parquet(parquet):
         assert said.startswith(f"p.parquet {message}")
 
 
-def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+def test_parquet_without_pyarrow(tmp_path, monkeypatch, set_sizes):
     """By polars, in blocks, and an error is told once."""
     polars = pytest.importorskip("polars")
     pytest.importorskip("narwhals")
     path = tmp_path / "p.parquet"
     polars.DataFrame({"y": [0, 1, 0], "p": [0.25, 0.5, 0.75]}).write_parquet(path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr("skcalib.io.files._BATCH", 2)
+    set_sizes(parquet_rows=2)
     assert read_predictions(path).y_proba.tolist() == [0.25, 0.5, 0.75]
     path.write_bytes(b"PAR1" + b"x" * 20 + b"PAR1")
     said = message_of(read_predictions, path)

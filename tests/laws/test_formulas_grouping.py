@@ -546,7 +546,7 @@ def pvalue_by_hand(bins, regions, forecast, residual, weight, n_permutations, rn
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("width", [3, 20])
-def test_permutations_by_hand(seed, width, monkeypatch):
+def test_permutations_by_hand(seed, width, set_sizes):
     rng = np.random.default_rng(seed)
     bins = rng.integers(2, size=50)
     regions = 3 * bins + rng.integers(3, size=50)
@@ -559,7 +559,7 @@ def test_permutations_by_hand(seed, width, monkeypatch):
             pvalue = permutation_pvalue(*arguments, np.random.RandomState(seed), width=width)
         expected = pvalue_by_hand(*arguments, np.random.RandomState(seed), width)
         assert pvalue == expected
-        monkeypatch.setattr("skcalib.grouping.bounds._AT_ONCE", 250)  # batches of five
+        set_sizes(block_entries=250)  # batches of five
     if width == 20:
         assert permutation_pvalue(*arguments, np.random.RandomState(seed)) == expected
         # numbers of cells may have gaps

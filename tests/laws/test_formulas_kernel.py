@@ -8,7 +8,6 @@ from skcalib import kernel_calibration_error
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex
-from skcalib.errors import kernel as kernel_error
 from skcalib.errors.kernel import (
     ResidualKernel,
     block_estimates,
@@ -127,7 +126,7 @@ def test_many_samples_in_blocks(n_samples):
 
 @pytest.mark.parametrize("size", [2, 31, 32, 33, 40, 97])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
+def test_blocks_by_their_own_matrices(size, weighted, set_sizes):
     """Sum over the pairs of each block over the weight of its pairs; the rest is dropped."""
     sample = make_tempered_simplex(97, 3, random_state=0)
     weight = np.random.default_rng(0).uniform(0.1, 2, 97) if weighted else None
@@ -144,9 +143,7 @@ def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
     error = estimate(h, "block", size)
     assert error == pytest.approx(np.sum(values * pairs) / np.sum(pairs), rel=1e-12)
     for blocks_at_a_time in (0, 1, 3, 10):
-        monkeypatch.setattr(
-            kernel_error, "_PAIRS", max(blocks_at_a_time * size * (size - 1) // 2, 1)
-        )
+        set_sizes(block_entries=max(blocks_at_a_time * size * (size - 1) // 2, 1))
         np.testing.assert_allclose(block_estimates(h, size), [values, pairs], rtol=1e-12)
 
 

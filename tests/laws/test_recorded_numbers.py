@@ -10,12 +10,10 @@ import json
 import re
 import sys
 import warnings
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from unittest import mock
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -33,6 +31,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 
 import skcalib as s
 from skcalib import kernels, links, scores
+from skcalib._util.sizes import sizes
 from skcalib.data.notions import ClassGroups, Classwise, TopK
 from skcalib.error_intervals.quantities import QUANTITIES
 from skcalib.errors.binned import expected_errors_of_subsamples
@@ -507,22 +506,14 @@ def shown(y, P, X, weight):
 
 
 #: Sizes from which a way of computation for many samples is used, lowered.
-LIMITS = {
-    "kernels": {"_PRODUCT": 2},
-    "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.map_average": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
-    "errors.kernel": {"MANY": 800},
-    "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
-    "smoothers.kernel_sums": {"_PAIRS": 1000, "_MANY": 500},
-    "links.newton": {"_FEWEST": 1000, "_PER_CLASS": 10},
-    "links.basis": {"_FEW": 100, "_CELLS": 512},
-    "significance.kernel": {"_ROWS": 300},
-    "significance.binary": {"_LEVELS": 200},
-    "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
-    "recalibration.scaling": {"_LARGE": 1000},
-    "data.features": {"MOST_CATEGORIES": 3},
-    "grouping.differences": {"MOST_SEARCHED": 400},
-}
+LOW_SIZES = {
+    "product_columns": 2, "product_rows": 10, "part_samples": 400, "part_class_samples": 10,
+    "merged_samples": 1000, "merged_cells": 256, "paired_samples": 800, "band_groups": 300,
+    "band_scores": 500, "panel_pairs": 1000, "dropping_samples": 500, "one_step_samples": 1000,
+    "one_step_class_samples": 10, "looked_up_values": 100, "curve_cells": 512,
+    "spectrum_rows": 300, "drawn_levels": 200, "cumulant_rows": 200, "dense_cells": 300,
+    "stored_logarithms": 1000, "categories": 3, "searched_samples": 400,
+}  # fmt: skip
 
 
 def many(y, P, X, n_samples=2500):
@@ -540,13 +531,11 @@ def many(y, P, X, n_samples=2500):
     return y, P / P.sum(axis=1, keepdims=True), rng.uniform(0.5, 2, n_samples)
 
 
-def with_low_limits(compute):
-    """An entry that computes from many samples, with the lowered limits."""
+def with_low_sizes(compute):
+    """An entry that computes from many samples, with the lowered sizes."""
 
     def entry(y, P, X, weight):
-        with ExitStack() as stack:
-            for module, values in LIMITS.items():
-                stack.enter_context(mock.patch.multiple(f"skcalib.{module}", **values))
+        with sizes(**LOW_SIZES):
             clusters = {"groups": np.arange(2500) // 4} if len(y) == 260 else {}
             return compute(*many(y, P, X), clusters)
 
@@ -757,7 +746,7 @@ TABLE = {
        for options in (*OPTIONS, {"method": "partition"}, {"cv": 3})},
     **{f"interval {metric}": partial(intervals, metric) for metric in METRICS},
     **{entry.__name__: entry for entry in ENTRIES}, "report": partial(report, {}),
-    **{entry.__name__: with_low_limits(entry) for entry in OF_MANY},
+    **{entry.__name__: with_low_sizes(entry) for entry in OF_MANY},
     **{f"options of {function.__name__}": partial(varied, function, compute)
        for function, compute in VARIED.items()},
 }  # fmt: skip

@@ -25,9 +25,9 @@ def subsets(n_classes, by_class):
 
 
 @pytest.fixture(autouse=True)
-def few_samples_suffice(monkeypatch):
+def few_samples_suffice(set_sizes):
     """Directions by most likely class at any number of samples."""
-    monkeypatch.setattr("skcalib.links.basis._CONFUSED", (20, 0))
+    set_sizes(confused_samples=0)
 
 
 EVERY = [(*case, names) for case in CASES for names in subsets(*case)]
@@ -51,10 +51,9 @@ def fit(forecast, weight, by_class, size=None):
 
 
 @pytest.fixture
-def learned(weighted_forecasts, monkeypatch):
+def learned(weighted_forecasts, set_sizes):
     """A basis, directions before scaling, logs, probabilities and weights; no value is grouped."""
-    monkeypatch.setattr("skcalib.links.basis._CELLS", 1 << 20)  # each cell has one value
-    monkeypatch.setattr("skcalib.links.basis._KNOTS", 1000)
+    set_sizes(curve_cells=1 << 20, curve_knots=1000)  # each cell has one value
 
     def learn(n_classes):
         forecast, weight = weighted_forecasts(n_classes)
@@ -135,7 +134,7 @@ def test_directions_without_information_are_not_blown_up(n_classes):
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
-def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecasts, monkeypatch):
+def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecasts, set_sizes):
     """Blocks of one sample, of some and of all; kept, and computed again."""
     forecast, weight = weighted_forecasts(n_classes)
     rng = np.random.default_rng(2)
@@ -144,8 +143,7 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, weighted_forecast
     names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
     sums = []
     for entries, kept_entries in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
-        monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", entries)
-        monkeypatch.setattr("skcalib.links.basis._STORED_ENTRIES", kept_entries)
+        set_sizes(basis_entries=entries, stored_basis_entries=kept_entries)
         basis = fit(forecast, weight, by_class)
         directions, some = Directions(basis, forecast), basis.select(names)
         parts = list(directions)

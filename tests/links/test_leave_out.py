@@ -157,31 +157,24 @@ def test_label_distributions_keep_their_dispersion():
     assert gains[1]["slope",] == pytest.approx(gains[0]["slope",], rel=0.01)
 
 
-def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
+def test_a_selection_uses_the_step_and_agrees_with_separate_fits(set_sizes):
     y, forecast, _ = world("curve", 6000, 3, 5)
     folds = np.array_split(np.random.default_rng(1).permutation(6000), 5)
     options = {"classes": np.arange(3), "folds": folds, "scores": [LogLoss()]}
-    candidates, fits = [ModelAverageScaling()], []
-    separate = held_out.fit_recalibrator
-
-    def counted(*options, measure):
-        fits.append(options)
-        return separate(*options, measure=measure)
-
-    monkeypatch.setattr(held_out, "fit_recalibrator", counted)
+    candidates = [ModelAverageScaling()]
     run = {**options, "forecasts": True}
     (fast,), _, (proba,) = held_out.held_out_losses(candidates, forecast, y, **run)
-    assert not fits
     whole = average_of(y, forecast, np.ones(6000))
     (known,), *_ = held_out.held_out_losses(candidates, forecast, y, **options, average=whole)
     assert np.array_equal(known, fast)
     assert fast[0] == pytest.approx(-np.log(proba[np.arange(6000), y]))
     # Samples in no fold, and few samples, need separate fits.
-    held_out.held_out_losses(candidates, forecast, y, **{**options, "folds": folds[:4]})
-    assert len(fits) == 4
-    monkeypatch.setattr(newton, "_FEWEST", 6001)
+    some = {**options, "folds": folds[:4]}
+    (of_some,), *_ = held_out.held_out_losses(candidates, forecast, y, **some)
+    set_sizes(one_step_samples=6001)
+    (again,), *_ = held_out.held_out_losses(candidates, forecast, y, **some)
     (slow,), *_ = held_out.held_out_losses(candidates, forecast, y, **options)
-    assert len(fits) == 9
+    assert np.array_equal(of_some, again, equal_nan=True) and not np.array_equal(fast, slow)
     error = np.std(slow[0] + np.log(forecast[np.arange(6000), y])) / np.sqrt(6000)
     assert fast[0].mean() == pytest.approx(slow[0].mean(), abs=0.1 * error)
 
@@ -232,7 +225,7 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
     ("scaling", "seed"),
     rotated([VectorScaling(), MatrixScaling(), MatrixScaling(shrinkage=3.0)], range(3), 1),
 )
-def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed, monkeypatch):
+def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed, set_sizes):
     """The held-out losses agree within a twentieth of the standard error of their gain."""
     z, target, weight = overconfident(6000, 4, seed)
     proba, y = softmax(z, axis=1), target.argmax(axis=1)
@@ -245,7 +238,7 @@ def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed,
         ]
 
     fast = losses()
-    monkeypatch.setattr(newton, "_FEWEST", np.inf)
+    set_sizes(one_step_samples=np.inf)
     slow = losses()
     assert np.array_equal(fast[0], slow[0]) and not np.array_equal(fast[1], slow[1])
     gain, share = slow[0] - slow[1], weight / weight.sum()

@@ -39,10 +39,9 @@ def fit(y, forecast, weight=None):
 
 
 @pytest.fixture
-def every_model(monkeypatch):
+def every_model(set_sizes):
     """Fit all models of the tree, and keep the smallest weights."""
-    monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
-    monkeypatch.setattr("skcalib.links.averaging._NEGLIGIBLE", 0.0)
+    set_sizes(evidence_reach=np.inf, least_share=0.0)
 
 
 def weighted_world(kind, n_samples, n_classes, seed):
@@ -199,7 +198,7 @@ def test_averaged_forecasts_are_closer_to_the_truth(kind, n_classes):
 
 
 @pytest.mark.parametrize(("n_classes", "zeros"), [(2, True), (3, False), (7, True)])
-def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monkeypatch):
+def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, set_sizes):
     """At the forecasts of the fit, in one block and in many, and after pickling."""
     y, forecast = forecasts(200, n_classes) if zeros else world("slope", 200, n_classes, 12)[:2]
     average = fit(y, forecast)
@@ -207,7 +206,7 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_allclose(mapped(forecast), average.averaged, rtol=1e-9, atol=1e-12)
     copy = pickle.loads(pickle.dumps(mapped))
     np.testing.assert_array_equal(copy(forecast), mapped(forecast))
-    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1)
+    set_sizes(basis_entries=1)
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
 
 

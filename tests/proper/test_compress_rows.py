@@ -10,7 +10,6 @@ from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.errors.corp import IsotonicCurve, consistency_band
-from skcalib.proper import map_average as module
 from skcalib.proper.map_average import compress_rows
 
 
@@ -23,14 +22,14 @@ def make(n_samples, spread, slope=0.6, seed=0):
 
 @pytest.mark.parametrize("spread", [1.0, 8.0, 40.0])
 @pytest.mark.parametrize("loss", ["brier", "log"])
-def test_estimates_are_those_of_the_samples(monkeypatch, spread, loss):
-    monkeypatch.setattr(module, "_CELLS", 1 << 10)  # so that cells hold several samples
+def test_estimates_are_those_of_the_samples(set_sizes, spread, loss):
+    set_sizes(merged_cells=1 << 10)  # so that cells hold several samples
     y, p, weight = make(20_000, spread)
     p[:20], y[:20] = 0.0, 0
     assert len(compress_rows(problem_of(y, p)).weight) == len(y)  # too few
     estimates = []
     for many in (10**9, 10_000):
-        monkeypatch.setattr(module, "_MANY", many)
+        set_sizes(merged_samples=many)
         fitted = CalibrationErrorEstimator(loss=loss).fit(p, y, sample_weight=weight)
         estimates.append(
             [fitted.calibration_error_, *fitted.confidence_interval_, fitted.refinement_]
@@ -42,8 +41,8 @@ def test_estimates_are_those_of_the_samples(monkeypatch, spread, loss):
     assert estimates[0] != estimates[1]
 
 
-def test_sums_of_the_samples_are_kept(monkeypatch):
-    monkeypatch.setattr(module, "_MANY", 100)
+def test_sums_of_the_samples_are_kept(set_sizes):
+    set_sizes(merged_samples=100)
     y, p, weight = make(3000, 30.0)
     p[:3], p[3:6] = 0.0, 1.0
     samples = problem_of(y, p, weight)
@@ -60,11 +59,11 @@ def test_sums_of_the_samples_are_kept(monkeypatch):
     np.testing.assert_allclose(reverse.forecast, few.forecast, rtol=1e-12)
 
 
-def test_problems_that_stay_as_they_are(monkeypatch):
+def test_problems_that_stay_as_they_are(set_sizes):
     """Also several problems: the terms of several classes are added by sample."""
     y, p, _ = make(2000, 2.0)
     before = proper_calibration_error(y, p, notion="classwise")
-    monkeypatch.setattr(module, "_MANY", 100)
+    set_sizes(merged_samples=100)
     assert proper_calibration_error(y, p, notion="classwise") == before
     assert proper_calibration_error(y, p, notion="top_label") > 0
     samples = problem_of(y, p)
@@ -74,7 +73,7 @@ def test_problems_that_stay_as_they_are(monkeypatch):
         assert compress_rows(problem) is problem
 
 
-def test_band_of_groups_is_that_of_single_scores(monkeypatch):
+def test_band_of_groups_is_that_of_single_scores(set_sizes):
     """Two bands differ by their random numbers only, about 3 % of the width for 500 resamples."""
     y, p, _ = make(20_000, 2.0)
     curve, samples = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
@@ -82,7 +81,7 @@ def test_band_of_groups_is_that_of_single_scores(monkeypatch):
     assert 1000 < len(few.weight) <= 2500 and few.weight.sum() == 20_000
     assert np.all(np.diff(grouped.tied.score) > 0)
     band = consistency_band(curve, samples, 0.9, 500, np.random.RandomState(0))
-    monkeypatch.setattr("skcalib.errors.corp._DISTINCT", 10**9)
+    set_sizes(band_scores=10**9)
     exact = consistency_band(curve, samples, 0.9, 500, np.random.RandomState(1))
     assert curve.grouped(samples) == (curve, samples)
     inner = (curve.prob_pred > 0.02) & (curve.prob_pred < 0.98)

@@ -37,10 +37,9 @@ def factor(problem):
     return 0.5 if problem.forecast.shape[1] == 2 else 1.0
 
 
-def several_blocks(monkeypatch):
+def several_blocks(set_sizes):
     """Blocks of a few samples, which are computed each time."""
-    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr("skcalib.links.basis._STORED_ENTRIES", 0)
+    set_sizes(basis_entries=1000, stored_basis_entries=0)
 
 
 def dense_terms(problem, model, loss):
@@ -63,10 +62,10 @@ def dense_terms(problem, model, loss):
 
 
 @pytest.mark.parametrize(("kind", "n_classes", "loss"), covering(WORLDS, [2, 3, 5], LOSSES))
-def test_terms_are_gains_minus_optimism(kind, n_classes, loss, monkeypatch):
+def test_terms_are_gains_minus_optimism(kind, n_classes, loss, set_sizes):
     """Averaged over the models, as are paired differences; the identity has no term."""
     if kind in WORLDS[1:3]:
-        several_blocks(monkeypatch)
+        several_blocks(set_sizes)
     problem, score = solve(kind, 240, n_classes, seed=1), LOSSES[loss]
     errors, paired = np.zeros((2, 240))
     before = score.loss(problem.target, problem.forecast)
@@ -84,9 +83,9 @@ def test_terms_are_gains_minus_optimism(kind, n_classes, loss, monkeypatch):
     assert not problem.gain("class_slopes").any()  # never alone
 
 
-def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_standard_errors):
+def test_mean_error_is_the_truth_where_the_gain_is_not(set_sizes, within_standard_errors):
     """A slope, a bias and six polynomials: within 4 standard errors of 200 data sets of 200."""
-    monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
+    set_sizes(evidence_reach=np.inf)
     wanted = {"slope", "bias", "curve", "curve_high"}
     debiased, plain = ({loss: [] for loss in LOSSES} for _ in range(2))
     for seed in range(200):
@@ -183,10 +182,10 @@ def squared_norm(problems, score):
     ("notion", "n_classes", "kind"),
     [*product(["canonical"], [2, 3], WORLDS), *product(["classwise"], [3], WORLDS[:2])],
 )
-def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss, monkeypatch):
+def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss, set_sizes):
     """Columns of several problems are stacked, so that their correlations count."""
     if kind in WORLDS[1:3]:
-        several_blocks(monkeypatch)
+        several_blocks(set_sizes)
     problems = problems_of(notion, 260, n_classes, kind)
     norm, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
     names = ["estimate", "noise2", "noise3", "slope"]
@@ -232,11 +231,11 @@ def test_the_upper_limit_of_a_quadratic_form_has_its_own_spread(centre, direct, 
     assert upper_limit(centre, 1.0, np.inf) == np.inf
 
 
-def test_cumulants_of_many_rows_need_no_products_of_all_pairs(monkeypatch):
+def test_cumulants_of_many_rows_need_no_products_of_all_pairs(set_sizes):
     """The second one exactly; of the third one the squares of rows with themselves are left."""
     rows = np.random.default_rng(0).normal(size=(1000, 3))
     few = noise_cumulants(rows)
-    monkeypatch.setattr("skcalib.stats.squared_norm._MOST_ROWS", 999)
+    set_sizes(product_rows=999)
     many = noise_cumulants(rows)
     assert many[0] == pytest.approx(few[0], rel=1e-9)
     assert few[1] < many[1] < 1.02 * few[1]
@@ -265,11 +264,11 @@ def test_several_losses_share_their_work(notion, n_classes):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 2), ("classwise", 10)])
-def test_traces_by_random_signs(notion, n_classes, loss, monkeypatch):
+def test_traces_by_random_signs(notion, n_classes, loss, set_sizes):
     """Of very many directions; here of few, where the exact traces are known: within a quarter."""
     problems = problems_of(notion, 400, n_classes, "slope")
     exact = squared_norm(problems, LOSSES[loss])
-    monkeypatch.setattr("skcalib.proper.map_average._WIDE", 0)
+    set_sizes(exact_directions=0)
     rough = squared_norm(problems, LOSSES[loss])
     assert rough.estimate == pytest.approx(exact.estimate, rel=1e-9)
     assert rough.noise2 == pytest.approx(exact.noise2, rel=0.25) and rough.noise2 != exact.noise2

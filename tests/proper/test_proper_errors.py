@@ -124,7 +124,7 @@ def test_names_of_smoothers(name, smoother, binary):
     assert by_name == by_smoother and not hasattr(smoother, "forecast_")
 
 
-def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
+def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch, set_sizes):
     """From blocks, without a copy or a one-hot target; to the last bit, however a block is cut."""
     y, proba = multiclass
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
@@ -138,16 +138,16 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
         assert bound == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}
         whole = sk.calibration_upper_bound(y, proba, **options)
-        monkeypatch.setattr("skcalib.data.problem._BLOCK", 60)
+        set_sizes(block_entries=60)
         assert sk.calibration_upper_bound(y, proba, **options) == whole
 
 
-def test_slow_default_estimates_are_announced(monkeypatch):
+def test_slow_default_estimates_are_announced(set_sizes):
     """Of several classes only: slopes of single ones of 15 take 1 + (15 / 140)^2 = 1.011 times."""
     y, proba = np.arange(300) % 15, np.random.default_rng(0).dirichlet(np.ones(15), 300)
-    monkeypatch.setattr("skcalib.proper.proper.SLOW", 1.02 * (300 + 300 / 20) * 15)
+    set_sizes(slow_averages=1.02 * (300 + 300 / 20) * 15)
     expected = sk.proper_calibration_error(y, proba)  # a warning is an error
-    monkeypatch.setattr("skcalib.proper.proper.SLOW", 1.01 * (300 + 300 / 20) * 15)
+    set_sizes(slow_averages=1.01 * (300 + 300 / 20) * 15)
     words = "300 samples of 15 classes takes about ten sec"
     with pytest.warns(UserWarning, match=words) as caught:
         assert sk.proper_calibration_error(y, proba) == expected

@@ -176,7 +176,7 @@ def test_the_interval_holds_those_with_and_without_cells(make, loss):
 @pytest.mark.parametrize(
     ("make", "loss"), [(stepped, "log"), (confused, "brier"), (confused, "log")]
 )
-def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
+def test_all_functions_state_the_same_numbers(make, loss, set_sizes):
     """From blocks of any size, with equal weights of any size."""
     y, forecast, _ = make(3000, 6)
     interval = calibration_error_interval(y, forecast, metric=loss)
@@ -186,7 +186,7 @@ def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
         assert error == pytest.approx(interval.estimate, rel=1e-12)
     assert estimator.confidence_interval_ == pytest.approx((interval.low, interval.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
-    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 20_000)
+    set_sizes(basis_entries=20_000)
     parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
     assert parts.estimate == pytest.approx(interval.estimate, rel=1e-6)
     assert (parts.low, parts.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
@@ -224,8 +224,8 @@ def test_clusters_widen_what_repeated_rows_would_narrow():
     assert 0.7 < widths[1] / widths[0] < 2
 
 
-def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
-    monkeypatch.setattr(map_average, "_PART", 1500)
+def test_very_many_samples_are_tested_where_a_part_is_suspect(set_sizes):
+    set_sizes(part_samples=1500)
     y, forecast, posterior = confused(12_000, 8)
     problem = map_average.OneStepProblem.of(check_problem(y, forecast))
     assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
@@ -284,9 +284,8 @@ def test_shifts_find_what_no_map_has():
     assert squared[0] < squared[1] / 2
 
 
-def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monkeypatch):
+def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map():
     """Their mean is zero, within four standard errors, also after means of cells."""
-    monkeypatch.setattr(residual_tests, "_UNRESOLVED", np.inf)
     missing = np.zeros((40, 2))
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -298,7 +297,7 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monk
             test = residual_tests.ResidualTest(cells, problem, forecast, sums, [])
             test.needed = needed
             extension = replace(problem.tested, proba=forecast, test=test)
-            missing[seed, k] = extension.missing(problem)
+            missing[seed, k] = extension.missing(problem, np.inf)
     error = missing.std(axis=0) / np.sqrt(len(missing))
     assert np.all(np.abs(missing.mean(axis=0)) < 4 * error)
     assert 2 / 3 < error[1] / error[0] < 1

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
 from scipy.special import logit
 
 import skcalib as s

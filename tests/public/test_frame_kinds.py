@@ -2,8 +2,9 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import in_arrow
+from engines import polars as pl
 from public_functions import DISPLAYS, FORECASTS, firsts, numbers, only_own_warnings, public_name
 from sklearn.linear_model import LogisticRegression
 from test_inputs import DATA
@@ -49,9 +50,7 @@ TO_FETCH = {
 #: Frames that stand for arrays.
 IN_MEMORY = {
     "pandas, nullable": lambda values: pd.DataFrame(columns(values)).convert_dtypes(),
-    "pandas, arrow": lambda values: (
-        _module("pyarrow") and pd.DataFrame(columns(values)).convert_dtypes(dtype_backend="pyarrow")
-    ),
+    "pandas, arrow": lambda values: in_arrow(pd.DataFrame(columns(values))),
     "polars": lambda values: pl.DataFrame(columns(values)),
     "narwhals": lambda values: _module("narwhals").from_native(pl.DataFrame(columns(values))),
 }

@@ -13,9 +13,10 @@ from tempfile import NamedTemporaryFile
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
+from engines import in_arrow
+from engines import polars as pl
 from grids import rotated
 from public_functions import (
     BESIDE,
@@ -162,7 +163,7 @@ CONTAINERS = {
     "pandas": partial(frame, pd),
     "pandas, shuffled index": pandas_shuffled,
     "pandas, nullable": lambda array: frame(pd, array).astype("Float64"),
-    "pandas, arrow": lambda array: frame(pd, array).astype("double[pyarrow]"),
+    "pandas, arrow": lambda array: in_arrow(frame(pd, array), "double[pyarrow]"),
     "polars": partial(frame, pl),
     "polars, float32": lambda array: frame(pl, array.astype(np.float32)),
 }

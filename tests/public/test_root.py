@@ -22,6 +22,8 @@ ASKED_FOR = {
     *("grouping_loss", "brier_score", "reliability_curve", "temperature_scaling"),
 }
 
+MOST_NAMES = 65
+
 
 def test_the_message():
     assert GUESSES["ece"] == "calibration_error(y_true, y_proba, strategy='uniform', n_bins=15)"
@@ -56,7 +58,7 @@ def test_building_blocks_are_named_with_their_module():
 
 
 def test_few_names_and_all_of_the_stub_are_read():
-    assert len(skcalib.__all__) <= 66
+    assert len(skcalib.__all__) <= MOST_NAMES + 1  # the version
     stub = Path(skcalib.__file__).with_suffix(".pyi").read_text()
     typed = {
         (node.module, alias.name)

@@ -4,8 +4,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
+from engines import to_parquet
 from matplotlib import pyplot as plt
 from public_estimators import RECALIBRATORS
 from public_functions import DISPLAYS, FORECASTS, REPORT, numbers, only_own_warnings, public_name
@@ -205,7 +206,7 @@ def test_other_doors(name):
 def test_files(tmp_path, suffix):
     """Of one column, of one that is converted to the other class, and of each class."""
     path = tmp_path / f"p.{suffix}"
-    write = {"csv": partial(pd.DataFrame.to_csv, index=False), "parquet": pd.DataFrame.to_parquet}
+    write = {"csv": partial(pd.DataFrame.to_csv, index=False), "parquet": to_parquet}
     for exact, names, event in (
         (PAIRS[:, [1]], ["p_1"], None),
         (PAIRS[:, [0]], ["p_0"], "1"),

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from conftest import make_forecasts
+from engines import polars as pl
 from public_estimators import RECALIBRATORS, quick
 from public_functions import DISPLAYS, FORECASTS, MOMENTS, package_names, public_name
 from sklearn.base import BaseEstimator, ClassifierMixin, clone

@@ -9,9 +9,9 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from conftest import pairs
+from engines import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array

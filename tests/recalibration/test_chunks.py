@@ -72,9 +72,9 @@ def test_the_same_as_in_memory(name, n_classes, weighted):
     assert scaling.n_samples_seen_ == (900 if weight is None else np.count_nonzero(weight))
 
 
-def test_a_random_part_of_many_samples(monkeypatch):
+def test_a_random_part_of_many_samples(set_sizes):
     """Every sample is as likely to be kept, whatever the sizes of the calls and the order."""
-    monkeypatch.setattr(s.TemperatureScaling, "_most_samples", 1000)
+    set_sizes(subsample_samples=1000)
     proba, y = samples(20_000, 2)
     weight = np.arange(20_000) + 1.0  # names the samples
     weights = []

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit, softmax

@@ -20,7 +20,7 @@ import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap
 from skcalib.links.maps import optimal_inverse_temperature
-from skcalib.recalibration import BinaryLinkRecalibrator, scaling
+from skcalib.recalibration import BinaryLinkRecalibrator
 from skcalib.recalibration.scaling import STRENGTHS, lowest_inverse_temperature
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
@@ -747,7 +747,7 @@ def test_losses_of_blocks_are_those_of_one_softmax():
     assert narrow.temperature_ == pytest.approx(wide.temperature_, rel=1e-7)
 
 
-def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
+def test_temperature_of_large_forecasts_without_their_logarithms(set_sizes):
     """Logarithms in each pass, or once: the same temperature and losses, zeros included."""
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(5, 0.3), 600)
@@ -756,7 +756,7 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
     y = labels_from(proba, rng)
     weight, before = rng.uniform(0.2, 2, 600), proba.copy()
     stored = s.TemperatureScaling().fit(proba, y, sample_weight=weight)
-    monkeypatch.setattr("skcalib.recalibration.scaling._LARGE", 10)
+    set_sizes(stored_logarithms=10)
     fitted = s.TemperatureScaling().fit(proba, y, sample_weight=weight)
     for name in ("temperature_", "loss_before_", "loss_after_", "detection_limit_"):
         assert getattr(fitted, name) == pytest.approx(getattr(stored, name), rel=1e-13, abs=0)
@@ -764,16 +764,16 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "limit"),
+    ("kind", "size"),
     [
-        (s.VectorScaling, "_SLOW_SLOPES"),
-        (s.recalibration.BiasCorrectedTemperatureScaling, "_SLOW_BIASES"),
+        (s.VectorScaling, "slow_slopes"),
+        (s.recalibration.BiasCorrectedTemperatureScaling, "slow_biases"),
     ],
 )
-def test_slow_fits_are_announced(kind, limit, multiclass, monkeypatch):
+def test_slow_fits_are_announced(kind, size, multiclass, set_sizes):
     y, proba = multiclass
     expected = kind().fit(proba, y).predict_proba(proba)
-    monkeypatch.setattr(f"{kind.__module__}.{limit}", 100)
+    set_sizes(**{size: 100})
     message = f"{kind.__name__} on 150 samples of 3 classes takes about ten seconds"
     with pytest.warns(UserWarning, match=message) as caught:
         fitted = kind().fit(proba, y)
@@ -785,11 +785,11 @@ def test_slow_fits_are_announced(kind, limit, multiclass, monkeypatch):
     "kind", [s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration]
 )
 @pytest.mark.parametrize(("shrinkage", "temperature"), [("auto", 0.5), (3.0, 1.5), (0.0, 0.7)])
-def test_affine_maps_by_newton_and_by_quasi_newton_agree(kind, shrinkage, temperature, monkeypatch):
+def test_affine_maps_by_newton_and_by_quasi_newton_agree(kind, shrinkage, temperature, set_sizes):
     """The coefficients without the part that has no effect, and the losses agree."""
     world = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
     newton = kind(shrinkage=shrinkage).fit(world.y_proba, world.y)
-    monkeypatch.setattr(scaling, "_MOST_PARAMETERS", 0)
+    set_sizes(hessian_parameters=0)
     quasi_newton = kind(shrinkage=newton.shrinkage_, max_iter=5000, tol=1e-9).fit(
         world.y_proba, world.y
     )

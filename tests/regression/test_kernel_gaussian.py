@@ -86,9 +86,8 @@ def test_level_and_power(method):
     assert rejected["narrow"] > (0.08 if method == "asymptotic" else 0.95)
 
 
-def test_many_samples_take_random_blocks(monkeypatch):
-    monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
-    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+def test_many_samples_take_random_blocks(set_sizes):
+    set_sizes(paired_samples=100, pair_block_samples=20)
     drawn = sample(150, 0, spread=0.5)
     parts = [drawn, *([a[rows] for a in drawn] for rows in random_blocks(150))]
     scales = {"forecast_bandwidth": 0.5, "target_bandwidth": 1.0}

@@ -141,7 +141,7 @@ def test_the_lowest_of_several_optima():
         assert grid.min() - 1e-3 < scaling.loss_after_ <= grid.min() + 1e-12
 
 
-def test_edges_of_the_map(monkeypatch):
+def test_edges_of_the_map(set_sizes):
     fitted_map = attrgetter("coef_", "intercept_", "converged_")
     scaling = VarianceScaling().fit([[0.0, 0.1]] * 5, np.arange(5.0))
     assert fitted_map(scaling) == (pytest.approx(60), 0, True)
@@ -159,7 +159,7 @@ def test_edges_of_the_map(monkeypatch):
     mapped = np.column_stack([mean, std**2])
     np.testing.assert_allclose(mapped, single.transform(moments), rtol=1e-12)
     np.testing.assert_array_equal(mean, single.predict(moments))
-    monkeypatch.setattr("skcalib.regression.scaling.MAX_ITER", 1)
+    set_sizes(bracket_iterations=1)
     with pytest.warns(ConvergenceWarning, match="no optimum was reached in 1 iterations"):
         short = VarianceScaling().fit(moments, y)
     assert not short.converged_

@@ -287,14 +287,14 @@ def test_forecasts_are_validated_once(n_classes, monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, monkeypatch):
+def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, set_sizes):
     """The recalibrated forecasts of a report are computed once; exactly the same."""
     samples = make_tempered_simplex(300, n_classes, random_state=0)
     problem = check_problem(samples.y, samples.y_proba)
     folds = [np.arange(300)[k::5] for k in range(5)]
     known = {}
     selection = maps.compare_maps(problem, folds, 0.95, None, known).selection
-    monkeypatch.setattr(maps, "LARGE", problem.forecast.size - 1)
+    set_sizes(report_entries=problem.forecast.size - 1)
     forecasts = dict(known)
     assert set(forecasts) == set(selection.names) and "StackedRecalibrator" in forecasts
     for name in ("TemperatureScaling", "IsotonicRecalibrator"):

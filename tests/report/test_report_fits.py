@@ -6,7 +6,6 @@ from conftest import report_of
 from doc_studies import load
 
 from skcalib import CalibrationReport, ForecastSketch
-from skcalib._util import parallel as fits
 from skcalib._util.parallel import add_fit, fit_once, shared_fits
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.links.averaging import ModelAverage
@@ -60,18 +59,17 @@ def test_no_fit_of_a_report_repeats_another(make):
 
 
 @needs_study
-def test_repeated_fits_are_counted(monkeypatch):
+def test_repeated_fits_are_counted():
     forecast, label, weight = np.full((9, 2), 0.5), np.resize([0, 1], 9), np.ones(9)
     with structure.recorded_fits() as seen:
         for size in (9, 9, 8):
             ModelAverage().fit(forecast[:size], label[:size], weight[:size])
     assert structure.repeated(seen) == {"ModelAverage": 1}
-    # A report whose parts do not share their fits.
-    monkeypatch.setattr(fits, "_digest", lambda value: object())
-    with structure.recorded_fits() as seen:
-        report_of(N, 2, X=X, threshold=0.3)
+    with structure.recorded_fits() as seen:  # two reports do not share their fits
+        for threshold in (0.2, 0.3):
+            report_of(N, 2, threshold=threshold)
     repeated = structure.repeated(seen)
-    assert repeated["ModelAverage"] >= 5 and repeated["isotonic_regression"] >= 5
+    assert repeated["ModelAverage"] >= 1 and repeated["isotonic_regression"] >= 1
 
 
 def test_shared_fits_are_those_of_equal_inputs():

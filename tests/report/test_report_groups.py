@@ -126,8 +126,8 @@ def test_a_bound_below_zero_takes_nothing_off_the_rest():
     )
 
 
-def test_many_rows_are_sampled_for_the_model(monkeypatch):
-    monkeypatch.setattr(groups, "MOST_ROWS", 300)
+def test_many_rows_are_sampled_for_the_model(set_sizes):
+    set_sizes(searched_samples=300)
     X, y, p = interaction(600)
     finding, _ = find(y, p, X.to_numpy().tolist())
     assert finding.n_measured == 300

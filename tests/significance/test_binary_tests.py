@@ -245,9 +245,9 @@ def test_power(distort, expected):
 
 
 @every_test
-def test_level_of_rare_events(test, monkeypatch):
+def test_level_of_rare_events(test, set_sizes):
     """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""
-    monkeypatch.setattr("skcalib.significance.binary.N_DRAWS", 99)
+    set_sizes(labelings=99)
     rng, pvalues = np.random.default_rng(11), []
     for n_samples in (100, 200) * 200:
         p = rng.beta(0.5, 24.5, n_samples)

@@ -11,7 +11,7 @@ from scipy.stats import t
 import skcalib as s
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
-from skcalib.errors.kernel import ClusterKernel, ResidualKernel, resolve_kernel
+from skcalib.errors.kernel import ResidualKernel, resolve_kernel
 from skcalib.significance.binary import JointRatio
 
 BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
@@ -76,13 +76,13 @@ def test_signs_are_drawn_by_cluster(test):
 
 
 @pytest.mark.parametrize(("n_clusters", "most_rows"), [(15, None), (10, None), (15, 60), (10, 60)])
-def test_the_function_of_clusters_is_the_sum_over_their_samples(n_clusters, most_rows, monkeypatch):
+def test_the_function_of_clusters_is_the_sum_over_their_samples(n_clusters, most_rows, set_sizes):
     """Of many clusters and of many samples some are drawn."""
     y, proba, cluster = clustered(15, 5)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y)) if most_rows is None else None
     problem = check_problem(y, proba, groups=cluster, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, resolve_kernel(None), Canonical())
-    monkeypatch.setattr(ClusterKernel, "MOST_CLUSTERS", n_clusters)
+    set_sizes(kernel_clusters=n_clusters)
     function = h.of_clusters(problem.cluster, most_rows)
     rows = np.arange(len(y))
     if n_clusters < 15:

@@ -37,11 +37,9 @@ def calibrated(n_samples, n_classes, seed):
 
 
 @pytest.fixture
-def few_are_many(monkeypatch):
+def few_are_many(set_sizes):
     """Random blocks from 101 samples on, of at least 20 samples."""
-    monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
-    monkeypatch.setattr("skcalib.significance.kernel.MANY", 100)
-    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+    set_sizes(paired_samples=100, pair_block_samples=20)
 
 
 def test_level_and_power_of_random_blocks(few_are_many):
@@ -181,24 +179,24 @@ def test_spectral_is_the_limit_of_multipliers(notion, seed):
 
 
 @pytest.mark.parametrize("method", ["multipliers", "bootstrap"])
-def test_batches_of_resamples(method, monkeypatch, multiclass):
+def test_batches_of_resamples(method, set_sizes, multiclass):
     """In batches as at once: the draws are taken in the same order for the bootstrap."""
     whole = run(multiclass, method=method, n_resamples=500)
-    monkeypatch.setattr("skcalib.significance.kernel._ENTRIES", 150 * 7)
+    set_sizes(drawn_entries=150 * 7)
     batched = run(multiclass, method=method, n_resamples=500)
     assert abs(batched.pvalue - whole.pvalue) < 0.1
     if method == "bootstrap":
         assert batched == whole
 
 
-def test_the_spectrum_of_some_rows(monkeypatch):
+def test_the_spectrum_of_some_rows(set_sizes):
     """Of 600 rows, 200 at random: p-values move by little, and with the seed."""
     simulation = make_widmann(600, model="M1", random_state=7)
     pair = (simulation.y, simulation.y_proba)
     whole = run(pair).pvalue
     assert 0.05 < whole < 0.95
     assert run(pair, random_state=1).pvalue == whole
-    monkeypatch.setattr("skcalib.significance.kernel._ROWS", 200)
+    set_sizes(spectrum_rows=200)
     some = [run(pair, random_state=seed).pvalue for seed in range(8)]
     assert len(set(some)) == 8
     assert np.abs(np.array(some) - whole).max() < 0.1
@@ -343,10 +341,10 @@ def test_rejections_in_the_models_of_w19(options, most):
 @pytest.mark.parametrize(("n_samples", "n_sets"), [(100, 300), (1000, 200)])
 @pytest.mark.parametrize("method", ["spectral", "embedding"])
 def test_pvalues_under_the_null_are_not_below_uniform(
-    n_classes, n_samples, n_sets, method, monkeypatch
+    n_classes, n_samples, n_sets, method, set_sizes
 ):
     """Spectra of a third of many rows; the standard error is .013 of 300 data sets, .015 of 200."""
-    monkeypatch.setattr("skcalib.significance.kernel._ROWS", 300)
+    set_sizes(spectrum_rows=300)
     options = {"method": method, "labels": np.arange(n_classes)}
     sets = [calibrated(n_samples, n_classes, seed) for seed in range(n_sets)]
     pvalues = [

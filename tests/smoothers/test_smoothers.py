@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from skcalib import proper_calibration_error, smoothers
+from skcalib._util.sizes import sizes
 from skcalib.datasets import make_widmann
 from skcalib.links.averaging import ModelAverage
 from skcalib.smoothers import (
@@ -190,7 +191,7 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
 
 @pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch):
+def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted):
     """Intervals of the sorted scores against the tree, also where differences lose their digits."""
     score, y, weight = line_data(kind)
     weight = weight if weighted else np.ones(600)
@@ -200,8 +201,7 @@ def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch)
     for n_neighbors in (70, 300, 599):
         fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
         by_intervals = fitted.smooth(), fitted.predict(new)
-        with monkeypatch.context() as patch:
-            patch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
+        with sizes(interval_neighbors=10**6):
             expected = fitted.smooth(), fitted.predict(new)
         for means, means_of_tree in zip(by_intervals, expected, strict=True):
             np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)

@@ -32,7 +32,7 @@ class Reversed(Notion):
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_events_are_the_second_columns_of_the_problems(
-    n_classes, notion, weighted, forecasts, monkeypatch
+    n_classes, notion, weighted, forecasts, set_sizes
 ):
     """In chunks of any size, for bins with known edges and for those of equal mass."""
     y, proba = forecasts(500, n_classes)
@@ -40,8 +40,7 @@ def test_events_are_the_second_columns_of_the_problems(
     problems = [(t[:, 1], s[:, 1]) for s, t in notion.problems(proba, np.eye(n_classes)[y])]
     options = {"sample_weight": weight, "norm": "l2", "squared": True, "debiased": True}
     for n_bins, size in product((5, (0, 0.2, 0.4, 1)), (1 << 16, 256, 1)):
-        monkeypatch.setattr("skcalib.data.problem._IN_CACHE", size)
-        monkeypatch.setattr("skcalib.data.problem.Samples.blocks.__defaults__", (size,))
+        set_sizes(block_entries=size)
         errors = [calibration_error(t, s, n_bins=n_bins, **options) for t, s in problems]
         error = calibration_error(y, proba, notion=notion, n_bins=n_bins, **options)
         assert error == pytest.approx(np.mean(errors), rel=1e-9)

@@ -5,8 +5,8 @@ from math import log, sqrt
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from engines import polars as pl
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
