@@ -1,8 +1,8 @@
 """Do the tests notice wrong formulas? Mutants of modules, made and run by mutmut 3.
 
-    python .ci/mutants.py skcalib/errors/corp.py              # all mutants of a module
-    python .ci/mutants.py --sample 40 skcalib/errors/*.py     # forty of each module, drawn at random
-    python .ci/mutants.py --shard 3/14 --sample 100           # of the third part of all modules
+    python .ci/mutants.py skcalib/errors/corp.py             # all mutants of a module
+    python .ci/mutants.py --sample 40 skcalib/errors/*.py    # forty of each, drawn at random
+    python .ci/mutants.py --shard 3/14 --sample 100          # of the third part of all modules
 
 Needs the extra "test" and mutmut. A module is judged by the tests of its package (or by its own
 file of tests) and by the laws, of which every eighth instance runs, as the README's command runs
@@ -17,6 +17,7 @@ import difflib
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -44,13 +45,14 @@ pytest_add_cli_args_test_selection = {tests}
 also_copy = ["conftest.py", "doc", "examples"]
 process_isolation = "forkserver" # tests that start processes would otherwise confuse mutmut
 timeout_constant = 10.0
-timeout_multiplier = 5.0
+timeout_multiplier = 8.0
 """
 
 
 def all_modules():
     """Paths of the modules that hold numbers, from the root of the repository."""
-    files = (path for pattern in MODULES.split() for path in (ROOT / "skcalib").glob(pattern))
+    files = [path for pattern in MODULES.split() for path in (ROOT / "skcalib").glob(pattern)]
+    files = [path for path in files if "def " in path.read_text(encoding="utf-8")]
     return sorted(path.relative_to(ROOT).as_posix() for path in files)
 
 
@@ -80,39 +82,54 @@ def lines_of(function):
 
 
 def mutants(module, code):
-    """Mutants in a file that mutmut wrote: their names, and what .ci/equivalent_mutants says of them."""
-    classes = [("", ast.parse(code))]
-    classes += [(c.name + ".", c) for c in classes[0][1].body if isinstance(c, ast.ClassDef)]
-    found = {}
-    for prefix, parent in classes:
-        functions = {f.name: f for f in parent.body if isinstance(f, ast.FunctionDef)}
+    """Mutants in a file that mutmut wrote, by name: (function, lines before, lines after)."""
+    tree = ast.parse(code)
+    parents = [("", tree)]
+    parents += [(node.name + ".", node) for node in tree.body if isinstance(node, ast.ClassDef)]
+    dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    changed = {}
+    for prefix, parent in parents:
+        functions = {node.name: node for node in parent.body if isinstance(node, ast.FunctionDef)}
         for name, function in functions.items():
             stem, _, number = name.partition("__mutmut_")
-            if not number.isdigit():
-                continue
-            before, after = lines_of(functions[f"{stem}__mutmut_orig"]), lines_of(function)
-            changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-            changes = [change for change in changes if change[0] != "equal"]
-            old = " ".join(line for _, i, j, _, _ in changes for line in before[i:j])
-            new = " ".join(line for _, _, _, i, j in changes for line in after[i:j])
-            function_name = prefix + stem.removeprefix("x_").rpartition("ǁ")[2]
-            dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            found[f"{dotted}.{name}"] = f"{module} | {function_name} | {old} | {new}"
-    return found
+            if number.isdigit():
+                before, after = lines_of(functions[f"{stem}__mutmut_orig"]), lines_of(function)
+                steps = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+                steps = [step for step in steps if step[0] != "equal"]
+                old = " ".join(line for _, i, j, _, _ in steps for line in before[i:j])
+                new = " ".join(line for _, _, _, i, j in steps for line in after[i:j])
+                original = prefix + stem.removeprefix("x_").rpartition("ǁ")[2]
+                changed[f"{dotted}.{name}"] = original, old, new
+    return changed
 
 
-def listed(path=LISTED):
-    """Lines of .ci/equivalent_mutants: module | function | original | mutated | reason."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [line for line in lines if line.strip() and not line.startswith("#")]
+def names(line, module, mutant):
+    """Does a line of .ci/equivalent_mutants name a mutant, by a part of its statement or by all?"""
+    function, before, after = mutant
+    if not line.startswith(f"{module} | {function} | "):
+        return False
+    fields = line.split(" | ")[2:-1]  # " | " may also be an operator
+    for k in range(1, len(fields)):
+        old, new = " | ".join(fields[:k]), " | ".join(fields[k:])
+        places = (match.start() for match in re.finditer(re.escape(old), before))
+        if any(before[:i] + new + before[i + len(old) :] == after for i in places):
+            return True
+    return False
 
 
-def sort_out(module, found, lines):
+def sort_out(module, changed, lines):
     """Names of the mutants that no line names, and the lines about the module that name none."""
-    known = {name: [line for line in lines if line.startswith(f"{text} | ")] for name, text in found.items()}
-    used = {line for matches in known.values() for line in matches}
     about = [line for line in lines if line.startswith(f"{module} | ")]
-    return [name for name in found if not known[name]], [line for line in about if line not in used]
+    named = {line: {key for key in changed if names(line, module, changed[key])} for line in about}
+    listed = set().union(*named.values())
+    left = [key for key in changed if key not in listed]
+    return left, [line for line in about if not named[line]]
+
+
+def equivalent_mutants():
+    """Lines of the list: module | function | original | mutated | reason."""
+    lines = LISTED.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def copy_tree(folder):
@@ -126,8 +143,8 @@ def copy_tree(folder):
 
 
 def generate(modules):
-    """Mutants of modules, by module: made here, as mutmut makes them again when it runs them."""
-    from mutmut.mutation.file_mutation import mutate_file_contents
+    """The mutants of each module, as mutmut makes them again when it runs them."""
+    from mutmut.mutation.file_mutation import mutate_file_contents  # reads pyproject.toml here
 
     sources = {module: Path(module).read_text(encoding="utf-8") for module in modules}
     return {
@@ -136,8 +153,19 @@ def generate(modules):
     }
 
 
+def run(keys, folder, jobs):
+    """Run mutants by mutmut."""
+    environment = os.environ | {"PYTHONPATH": f"{folder}/mutants", "MPLBACKEND": "Agg"}
+    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with open("mutmut.log", "w+", encoding="utf-8") as log:
+        command = ["mutmut", "run", "--max-children", str(jobs), *keys]
+        if subprocess.run(command, env=environment, stdout=log, stderr=log).returncode:
+            log.seek(0)
+            sys.exit(f"mutmut failed:\n{log.read()[-5000:]}")
+
+
 def judge(modules, tests, options):
-    """Run the mutants of modules that the same tests judge, and print their shares: is any too low?"""
+    """Run the mutants of modules that the same tests judge, print what survives: is it too much?"""
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         copy_tree(Path(folder))
@@ -145,43 +173,37 @@ def judge(modules, tests, options):
         os.mkdir("mutants")  # now: Python would remember that PYTHONPATH does not exist
         with open("pyproject.toml", "a", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(modules=json.dumps(modules), tests=json.dumps(tests)))
-        found, lines = generate(modules), listed()
-        tried, stale = {}, []
+        changed, lines = generate(modules), equivalent_mutants()
+        tried, unused = {}, []
         for module in modules:
-            names, unused = sort_out(module, found[module], lines)
-            stale += unused
-            number = min(options.sample or len(names), len(names))
-            tried[module] = random.Random(options.seed).sample(names, number)
-        names = sum(tried.values(), [])
-        if names and not options.list:
-            environment = os.environ | {"PYTHONPATH": f"{folder}/mutants"}
-            for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-                environment[threads] = "1"
-            environment["MPLBACKEND"] = "Agg"
-            command = ["mutmut", "run", "--max-children", str(options.jobs), *names]
-            with open("mutmut.log", "w+", encoding="utf-8") as log:
-                done = subprocess.run(command, env=environment, stdout=log, stderr=log)
-                if done.returncode:
-                    log.seek(0)
-                    sys.exit(f"mutmut failed:\n{log.read()[-5000:]}")
-        failed = bool(stale)
-        for module in modules:
-            if not tried[module]:
-                continue
-            if options.list:
-                print(*(found[module][name] for name in tried[module]), sep="\n")
-                continue
-            codes = json.loads(Path(f"mutants/{module}.meta").read_text())["exit_code_by_key"]
-            # 0: all tests pass; 5 and 33: no test reaches the function; None: mutmut stopped early
-            left = [name for name in tried[module] if codes[name] in (0, 5, 33, None)]
-            share = 100 * (1 - len(left) / len(tried[module]))
-            failed |= share < options.least
-            for name in sorted(left, key=tried[module].index):
-                print(found[module][name], "" if codes[name] == 0 else "(no test reaches it)")
-            killed = f"{len(tried[module]) - len(left)} of {len(tried[module])} killed"
-            print(f"{module}: {killed}, {share:.0f} %; {len(found[module])} in all", flush=True)
-        for line in stale:
-            print(f"matches no mutant: {line}")
+            keys, without = sort_out(module, changed[module], lines)
+            tried[module] = keys
+            if options.sample and options.sample < len(keys):
+                tried[module] = random.Random(options.seed).sample(keys, options.sample)
+            unused += without
+        keys = [key for drawn in tried.values() for key in drawn]
+        if keys and not options.list:
+            run(keys, folder, options.jobs)
+        failed = bool(unused)
+        for module, keys in tried.items():
+            codes = dict.fromkeys(keys, 0)  # with --list, all survive
+            if not options.list:
+                meta = Path(f"mutants/{module}.meta").read_text(encoding="utf-8")
+                codes = json.loads(meta)["exit_code_by_key"]
+            # 0: all tests pass; 5 and 33: no test reaches the function; None: mutmut has stopped
+            alive = [key for key in keys if codes[key] in (0, 5, 33, None)]
+            for key in alive:
+                unreached = "" if codes[key] == 0 else " (no test reaches it)"
+                print(" | ".join([module, *changed[module][key]]) + unreached)
+            if keys and not options.list:
+                share = 100 - 100 * len(alive) / len(keys)
+                failed |= share < options.least
+                listed = len(changed[module]) - len(sort_out(module, changed[module], lines)[0])
+                late = sum(codes[key] in (24, -24, 36, 152, 255) for key in keys)
+                notes = f"{late} by the limit of time; {listed} listed as equivalent"
+                print(f"{module}: {share:.0f} % of {len(keys)} killed, {notes}", flush=True)
+        for line in unused:
+            print(f"names no mutant: {line}")
         os.chdir(home)
     return failed
 
