@@ -150,7 +150,7 @@ CHECKED = {
     s.regression.VarianceScaling: [AnyFeaturesVarianceScaling()],
     s.CalibrationErrorEstimator: [s.CalibrationErrorEstimator(LogisticRegression(), cv=3)],
     s.GroupingLossEstimator: [
-        s.GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20)
+        s.GroupingLossEstimator(LogisticRegression(), cv=3, method="partition", n_permutations=5)
     ],
     s.CrossFitProba: [s.CrossFitProba()],
     s.RecalibratedClassifierCV: [
@@ -163,6 +163,7 @@ CHECKED_SLOWLY = [
     *(ADAPTED[recalibrator]() for recalibrator in (*SHRUNKEN, s.StackedRecalibrator)),
     s.CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
     s.GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
+    s.GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
     s.RecalibratedClassifierCV(),
 ]
 #: What is fitted to other things than features and labels, and what holds it instead. The laws of

@@ -5,13 +5,14 @@ missing from it is tested in `test_inputs`.
 """
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import skcalib
 from skcalib import datasets, kernels, scores, smoothers, testing
@@ -147,6 +148,23 @@ def firsts(recipes):
     """The first recipe of each function: its defaults."""
     names = [public_name(recipe.function) for recipe in recipes]
     return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
+
+
+def ignoring(recipe, name):
+    """A recipe of the same function that ignores an argument: what a law has to notice."""
+
+    def call(y_true, *arrays, **arguments):
+        arguments.pop(name, None)
+        if name == "y_true":
+            y_true = np.resize(np.unique(y_true), len(y_true))
+        if name == "y_proba":
+            columns = arrays[0].shape[1] if arrays[0].ndim == 2 else 2
+            arrays = (np.full_like(arrays[0], 1 / columns), *arrays[1:])
+        return recipe.function(y_true, *arrays, **arguments)
+
+    call.__name__ = public_name(recipe.function)
+    call.__signature__ = inspect.signature(recipe.function)
+    return replace(recipe, function=call)
 
 
 def _given(function, extra_arguments):
@@ -489,6 +507,37 @@ DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as
     "from_bytes",  # of a sketch: test_sketch.py
     *("from_sketch", "from_sketches"),  # test_report_sketch.py
 }
+
+
+#: Values of parameters beside those that an annotation lists.
+VALUES = {
+    "alpha": [0.3], "bandwidth": [0.2], "bins": [smoothers.QuantileBins(3)], "block_size": [3],
+    "confidence_level": [0.6], "costs": [[[0, 1], [3, 0]]], "cv": [3], "ddof": [1],
+    "distance": [scores.Brier(), "l2"], "features": [3], "forecast_bandwidth": [0.7],
+    "kernel": [kernels.GaussianKernel(0.4)], "loss": ["log", "spherical", "classwise_log"],
+    "locations": [3], "max_iter": [3], "min_samples": [4], "n_bins": [4, "auto"], "n_cells": [500],
+    "n_knots": [6], "n_neighbors": [9], "n_permutations": [9], "n_resamples": [29],
+    "n_windows": [1], "norm": [1.5, 3],
+    "notion": ["top_label", "classwise", notions.TopK(2), notions.Classwise()],
+    "partitioner": ["kmeans", "stump", Ridge()], "pos_label": [0], "quantile": [0.8],
+    "recalibrator": ["isotonic", "temperature"], "region_ratio": [5], "shrinkage": [0.5, 20.0],
+    "smoother": [smoothers.NearestNeighborsSmoother(9), smoothers.QuantileBins(4), "isotonic"],
+    "strategy": ["uniform", "quantile"], "target_bandwidth": [0.7], "target_prior": [[0.7, 0.3]],
+    "test_size": [0.3], "threshold": [0.2], "window": [25],
+    "method": ["auto", "direct", "cross", "risk"], "metric": ["ece", "log", "kernel", "smooth"],
+}  # fmt: skip
+NOT_VARIED = {"n_jobs", "verbose", "labels", "random_state", "name", "tol"}
+
+
+def other_values(function):
+    """Names of options and a value of each that is not its default."""
+    for option in inspect.signature(function).parameters.values():
+        listed = re.findall(r"'(\w+)'", str(option.annotation))
+        others = VALUES.get(option.name, [True] if str(option.annotation) == "bool" else [])
+        values = [*listed, *(choice for choice in others if choice not in listed)]
+        for value in () if option.name in NOT_VARIED else values:
+            if value != option.default:
+                yield option.name, value
 
 
 def numbers(result):

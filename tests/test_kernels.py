@@ -155,6 +155,12 @@ def test_many_forecasts_are_subsampled_always_alike():
     assert some[0] == some[1] != full
     assert some[0] == pytest.approx(full, rel=0.03)
     assert median_distance(points[:500], max_samples=500) == median_distance(points[:500])
+    assert LaplacianKernel(max_samples=500).for_data(points).bandwidth == some[0]
+    zeros = np.where(points < 0.1, 0.0, points)
+    assert median_distance(np.where(zeros == 0, -0.0, zeros), max_samples=500) == median_distance(
+        zeros, max_samples=500
+    )
+    assert median_distance(P[[0, 1]], max_samples=2) == median_distance(P[[0, 1, 1, 0]][:2])
 
 
 @pytest.mark.parametrize("rule", ["median", "median_pairs"])
@@ -168,11 +174,23 @@ def test_equal_forecasts_have_a_bandwidth(rule):
         assert median_distance(points, rule=rule) == pytest.approx(expected, rel=1e-12)
 
 
+def test_values_of_distant_points_are_not_subnormal():
+    values = LaplacianKernel(1e-4)(P[:3], P[:3])
+    np.testing.assert_array_equal(values, np.where(np.eye(3) == 1, 1, np.exp(-700)))
+    pairs = np.random.default_rng(0).dirichlet(np.ones(2), (4, 3))
+    kernel = GaussianKernel(0.5, "total_variation")
+    distance = np.abs(pairs - pairs[::-1])[..., 0]
+    np.testing.assert_allclose(kernel.pairs(pairs, pairs[::-1]), np.exp(-2 * distance**2))
+
+
 def test_refused_combinations():
     both = MatrixKernel(LAPLACIAN, np.eye(2)) * MatrixKernel(GAUSSIAN, np.eye(2))
     for make, message in (
         (lambda: LaplacianKernel()(P, P), "for_data"),
         (lambda: GaussianKernel(max_samples=1), "max_samples"),
+        (lambda: median_distance(np.empty((0, 2))), "must hold numbers of shape"),
+        (lambda: median_distance([[0.5, np.nan], [0.5, 0.5]]), "NaN or infinity"),
+        (lambda: MatrixKernel(LAPLACIAN, [[1.0, np.nan], [0.0, 1.0]]), "finite and square"),
         (lambda: -1 * LAPLACIAN, "at least 0"),
         (lambda: np.nan * LAPLACIAN, "at least 0"),
         (lambda: MatrixKernel(LAPLACIAN, [[1.0, 2.0]]), "square"),

@@ -771,7 +771,7 @@ class ClassifierInspector(MetaEstimator):
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
         if several:
-            problem = self._soft_problem(X, y, sample_weight)
+            problem = self._soft_problem(X, y, sample_weight, groups)
             rows = weighted_rows(sample_weight, len(y))
         else:
             weight = None if sample_weight is None else check_weight(sample_weight, len(y))
@@ -796,7 +796,7 @@ class ClassifierInspector(MetaEstimator):
         self.classes_ = problem.classes
         return problem, rows
 
-    def _soft_problem(self, X, y, sample_weight):
+    def _soft_problem(self, X, y, sample_weight, groups):
         """The `Problem` of soft labels, whose columns are the classes of a fitted classifier."""
         if not self._is_fitted():
             raise NotFittedError(
@@ -807,7 +807,8 @@ class ClassifierInspector(MetaEstimator):
         if isinstance(notion, Multilabel):
             proba, labels = label_proba(self.estimator, X, response_method=method), None
         else:
-            proba = classifier_proba(self.estimator, X, response_method=method)
+            weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+            proba = classifier_proba(self.estimator, X, response_method=method, weight=weight)
             labels = classes_of(self.estimator)
         return check_problem(
             y,
@@ -815,6 +816,7 @@ class ClassifierInspector(MetaEstimator):
             notion,
             sample_weight,
             labels,
+            groups=groups,
             soft=True,
             remedy="labels",
             incomplete=self._takes_incomplete,

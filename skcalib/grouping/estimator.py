@@ -32,7 +32,13 @@ from skcalib._util.types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._util.validation import check_count, check_indices, take_rows, weighted_features
+from skcalib._util.validation import (
+    check_count,
+    check_indices,
+    check_proba,
+    take_rows,
+    weighted_features,
+)
 from skcalib.data.clusters import numbers_by_appearance
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
@@ -428,6 +434,11 @@ class GroupingLossEstimator(ClassifierInspector):
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
                 "next to the features X, fit(X, y, y_proba)."
             )
+        if np.ndim(y_proba) == 1:
+            try:
+                check_proba(y_proba, name="y_proba", copy=False)
+            except ValueError as error:
+                raise ValueError(f"{error} Weights are passed as sample_weight=.") from None
         problem = check_problem(
             y,
             y_proba,

@@ -77,18 +77,17 @@ def compare_maps(
     folds: list[np.ndarray],
     confidence_level: float,
     n_jobs: int | None,
-    forecasts_of: dict[str, np.ndarray],
     solved: AveragedProblem | None = None,
-) -> Advice:
-    """Held-out log losses of the maps, the identity included, and the choice among them.
+) -> tuple[Advice, dict[str, np.ndarray]]:
+    """The choice among the maps by held-out log losses, and the held-out forecasts of each map.
 
     The simplest map within a standard error of the best is chosen, or the mixture of all maps where
     that map loses more than .5 %. A map that raises the held-out Brier score is rejected, and the
     others are compared again: the log loss may decrease because a few forecasts near 0 change. The
-    held-out forecasts of each map are added to `forecasts_of`, by name, unless there are very many;
-    then there is no mixture. `solved` is the `AveragedProblem` of the same samples, if there is
-    one. Of two classes, a map that never falls is preferred where it loses at most 1 %, or not
-    significantly more, and the mixture leaves out maps that fall, as `StackedRecalibrator`.
+    identity is one of the maps. If there are very many forecasts, they are not kept, and there is
+    no mixture. `solved` is the `AveragedProblem` of the same samples, if there is one. Of two
+    classes, a map that never falls is preferred where it loses at most 1 %, or not significantly
+    more, and the mixture leaves out maps that fall, as `StackedRecalibrator`.
     """
     candidates, left_out = candidates_of(problem)
     scores = [resolve_loss(name) for name in ("log", "brier")]
@@ -113,12 +112,12 @@ def compare_maps(
     else:
         forecasts, weight = held_out_forecasts(candidates, problem, folds), problem.weight
         losses = np.array([[score.loss(target, p) for p in forecasts] for score in scores])
-    mixture = None
+    mixture, forecasts_of = None, dict[str, np.ndarray]()
     if forecasts is not None:
         mixture = HeldOutMixture(candidates, [forecasts], [folds], problem)
         mixed = [[score.loss(target, mixture.mixed)] for score in scores]
         names, losses = [*names, MIXTURE], np.concatenate([losses, mixed], axis=1)
-        forecasts_of |= dict(zip(names, [*forecasts, mixture.mixed], strict=True))
+        forecasts_of = dict(zip(names, [*forecasts, mixture.mixed], strict=True))
     monotonicity = _Monotonicity(candidates, problem, mixture)
     refused: list[BrierChange] = []
     while True:
@@ -128,7 +127,8 @@ def compare_maps(
             selection = RecalibratorSelection(
                 (names[0],), (float("inf"),), (0.0,), (0.0,), names[0], names[0], nothing
             )
-            return Advice(None, "no_gain", selection, None, tuple(refused), left_out)
+            advice = Advice(None, "no_gain", selection, None, tuple(refused), left_out)
+            return advice, forecasts_of
         compare = partial(
             one_standard_error,
             names,
@@ -150,11 +150,12 @@ def compare_maps(
         chosen = names.index(selection.chosen)
         advice = Advice(None, "no_gain", selection, None, tuple(refused), left_out)
         if chosen == 0:
-            return advice
+            return advice, forecasts_of
         before, after = (float(weighted_mean(losses[1, k], weight)) for k in (0, chosen))
         brier = BrierChange(selection.chosen, means[chosen], before, after)
         if not brier.harmful:
-            return replace(advice, brier=brier, falls=monotonicity.falls(selection.chosen))
+            advice = replace(advice, brier=brier, falls=monotonicity.falls(selection.chosen))
+            return advice, forecasts_of
         refused.append(brier)
         names = [name for name in names if name != selection.chosen]
         losses = np.delete(losses, chosen, axis=1)

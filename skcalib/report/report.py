@@ -661,8 +661,7 @@ def _find(
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
-            forecasts_of = {}
-            advice = compare_maps(divided, folds, confidence_level, n_jobs, forecasts_of, solved)
+            advice, forecasts_of = compare_maps(divided, folds, confidence_level, n_jobs, solved)
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, solved, random_state=seed, **run)
     findings = Findings(

@@ -19,7 +19,7 @@ from skcalib._util.messages import refusal
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib._util.validation import check_count
+from skcalib._util.validation import check_count, check_proba
 from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
@@ -149,9 +149,11 @@ def kernel_calibration_test(
         Number R of draws of "multipliers", "bootstrap" and labels. If m draws are at least as large
         as the statistic, the p-value is (1 + m) / (R + 1). While m is 0, R is doubled, up to
         100,000 or fewer for many samples.
-    locations : int or array-like of shape (n_locations, n_columns), default=10
+    locations : int or array-like of shape (n_locations,) or (n_locations, n_columns), default=10
         For "embedding". If a number, that many forecasts are drawn, and a class for each of them,
-        whose component is used. If an array, these points are used, with all components.
+        whose component is used. If an array, these points are used, with all components; it has
+        the columns of the problem of the notion, or shape (n_locations,) for two columns, as of
+        "top_label".
     random_state : int, RandomState instance or None, default=0
         Seed of samples, resamples, labels and locations.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -230,7 +232,7 @@ def kernel_calibration_test(
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     if np.ndim(locations):
-        check_locations(locations, problem.forecast.shape[1])
+        check_proba(locations, name="locations")
     else:
         check_count(locations, "locations")
     if method == "embedding":

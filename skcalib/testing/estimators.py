@@ -44,7 +44,8 @@ def check_smoother(
       new forecast;
     - smoothed one-hot labels are probability vectors, also at ties and at exactly 0 and 1;
     - held out: the label of a sample has no influence on its own row of ``smooth_held_out``;
-    - weights are averaging weights: None means equal weights, and their scale does not matter;
+    - weights are averaging weights: they have an influence, None means equal weights, and their
+      scale does not matter;
     - a row of ``predict`` depends on that forecast only.
 
     Smoothers are operators on any values (n,), (n, 1) or (n, C), unless they derive from
@@ -210,6 +211,8 @@ class SmootherLaws:
                 need_close(
                     first.predict(new), second.predict(new), f"predict with {name}", tolerance=1e-4
                 )
+            change = np.abs(self.fit(weight=self.weight).smooth() - self.fit().smooth())
+            need(change.max() > 1e-9, "no weight has any influence on any row")
         with law(self.smoother, "A row of predict depends on that forecast only."):
             fitted = self.fit()
             rows, turned = fitted.predict(new), fitted.predict(new[::-1].copy())

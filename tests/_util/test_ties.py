@@ -12,10 +12,13 @@ from sklearn.model_selection import cross_val_predict
 
 import skcalib as s
 from skcalib._util.arithmetic import (
+    bin_ends,
     level_starts,
     merge_forecasts,
     merge_ties,
     ranked_classes,
+    reach_in_single_precision,
+    split_centre,
     top_class,
 )
 from skcalib.smoothers import IsotonicSmoother, LevelSets
@@ -29,7 +32,7 @@ FORESTS = {
 }
 
 
-def forest(load, name, n_samples=250):
+def forest(load, name, n_samples=120):
     """Labels, and out-of-fold probabilities of a forest; most of them are averages of fractions."""
     X, y = load(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(y))[:n_samples]
@@ -61,6 +64,24 @@ def test_levels_by_a_naive_loop():
     np.testing.assert_array_equal(level_starts(np.array([-2.0, -1.0 - 3e-16, -1.0])), [0, 1])
 
 
+def test_ends_of_bins():
+    """Scores that are tied to an edge go to the side of 1/2; those at 1/2 are between two edges."""
+    edges = split_centre(np.array([0.25, 0.5, 0.75]))
+    assert edges.tolist() == [0.25, 0.5, 0.5, 0.75]
+    below, tied, above = 0.25 - 2e-15, [0.25 - 1e-15, 0.25, 0.5 - 1e-15], [0.5, 0.5 + 1e-15]
+    scores = [0.0, below, *tied, *above, 0.75, 0.75 + 1e-15, 0.75 + 2e-15, 1.0]
+    expected = [0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]
+    assert np.searchsorted(bin_ends(edges), scores).tolist() == expected
+    assert split_centre(np.array([0.2, 0.6])).tolist() == [0.2, 0.6]
+
+
+def test_reach_in_single_precision():
+    low, high = reach_in_single_precision(np.array([4e-8, 0.1, 0.1 + 8e-8, 1 - 4e-8]))
+    room = np.array([1e-8, 2.0**-22, 2e-8, 2.0**-22, 1e-8])
+    np.testing.assert_allclose(np.array([4e-8, 0.1, 0.1 + 8e-8, 1 - 4e-8]) - low, room[:-1], 1e-6)
+    np.testing.assert_allclose(high - [4e-8, 0.1, 0.1 + 8e-8, 1 - 4e-8], room[1:], 1e-6)
+
+
 def test_merging_changes_nothing_else():
     rng = np.random.default_rng(1)
     exact = rng.choice(HUNDREDTHS[:-1], (200, 3))
@@ -69,6 +90,8 @@ def test_merging_changes_nothing_else():
     np.testing.assert_allclose(merged, exact, rtol=1e-15)
     assert [len(np.unique(c)) for c in merged.T] == [len(np.unique(c)) for c in exact.T]
     assert merge_forecasts(exact) is exact
+    one_noisy = np.column_stack([exact[:, :2], noisy[:, 2]])
+    np.testing.assert_array_equal(merge_forecasts(one_noisy)[:, 2], merged[:, 2])
     pair = np.column_stack([1 - noisy[:, 0], noisy[:, 0]])
     for column in merge_forecasts(pair).T:
         assert len(np.unique(column)) == len(np.unique(exact[:, 0]))
@@ -79,6 +102,7 @@ def test_the_predicted_class_is_the_first_of_tied_ones():
     proba[0, 2] = 0.3
     assert ranked_classes(np.array([[0.3, 0.1 + 0.2, 0.4]])).tolist() == [[2, 0, 1]]
     np.testing.assert_array_equal(top_class(proba), [0, 0, 1])
+    np.testing.assert_array_equal(top_class(proba[:2]), [0, 0])
     np.testing.assert_array_equal(ranked_classes(proba), [[0, 1, 2], [0, 1, 2], [1, 2, 0]])
 
 

@@ -128,12 +128,12 @@ USERS = {
     "decision_regret": lambda X, y, p: [
         s.decision_regret(y, p, threshold=0.4, X=X).grouping.estimate
     ],
+    "DecompositionDisplay": lambda X, y, p: [
+        s.DecompositionDisplay.from_predictions(y, p, X).terms[0].grouping.estimate
+    ],
     "GroupingDisplay": lambda X, y, p: [
         region.mean_outcome
         for region in s.GroupingDisplay.from_predictions(y, p, X, n_bins=3).diagrams[0].regions
-    ],
-    "DecompositionDisplay": lambda X, y, p: [
-        s.DecompositionDisplay.from_predictions(y, p, X).terms[0].grouping.estimate
     ],
     "CalibrationReport": numbers_of_report,
 }

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import clustered
+from scipy.stats import t as student
 
 from skcalib import calibration_error_interval
 from skcalib.data.clusters import independent_size, inflation
@@ -137,6 +138,15 @@ def test_mean_by_hand():
     assert interval.estimate == pytest.approx(3.0, rel=1e-15, abs=0)
     assert interval.standard_error == pytest.approx(np.sqrt((9 + 1 + 4) / 36 * 3 / 2))
     assert interval.high - 3 == pytest.approx(4.302653 * interval.standard_error, rel=1e-6)
+    y, p, cluster = clustered(12, 0)
+    loss = (y - p) ** 2
+    sums = np.bincount(cluster, loss - loss.mean())
+    size = len(y) ** 2 / np.sum(np.bincount(cluster) ** 2.0)
+    error = np.sqrt(np.sum(sums**2) * size / (size - 1)) / len(y)
+    interval = calibration_error_interval(y, p, metric="upper_bound", groups=cluster)
+    assert (interval.estimate, interval.standard_error) == pytest.approx((loss.mean(), error))
+    reach = student.ppf(0.975, size - 1) * error
+    assert interval.high == pytest.approx(loss.mean() + reach, rel=1e-9)
     for cluster, expected in (([0, 0, 1, 1, 2, 2], 3), ([0, 0, 0, 0, 1, 1], 36 / 20)):
         assert independent_size(np.ones(6), cluster=np.array(cluster)) == expected
 
@@ -166,6 +176,7 @@ def test_rate_and_concordance_of_repeated_samples_are_those_of_the_distinct_ones
     assert again.standard_error == pytest.approx(distinct.standard_error, rel=0.02)
 
 
+@pytest.mark.slow
 def test_rates_and_ratios_cover():
     """400 data sets of 40 clusters; the standard error of a share of .95 is .011."""
     held = np.zeros(3)
@@ -179,9 +190,8 @@ def test_rates_and_ratios_cover():
     assert np.all((held[:2] >= 0.92 * 400) & (held[:2] <= 0.984 * 400))
 
 
-@pytest.mark.parametrize(
-    ("n_clusters", "n_sets"), [(50, 250), pytest.param(200, 400, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_clusters", "n_sets"), [(50, 250), (200, 400)])
 def test_coverage_of_the_mean_loss(n_clusters, n_sets):
     """The standard error of a share of .95 is .014 for 250 data sets, .011 for 400."""
     y, proba, _ = clustered(20_000, 10**6)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from conftest import pairs
-from scipy.stats import binom
+from scipy.special import logit
+from scipy.stats import beta, binom, norm
 
 from skcalib import ForecastSketch, calibration_error_interval
-from skcalib.error_intervals.proper import FEW_REASON, MarkedLabel
+from skcalib.error_intervals.proper import FEW_REASON, MarkedLabel, is_few, rarest_label
 from skcalib.scores import Brier, LogLoss
 
 N_SAMPLES = 100
@@ -39,6 +40,38 @@ def test_exact_coverage_by_enumeration(metric, forecast):
     assert chance[:4] @ covered[:4] / chance[:4].sum() >= 0.9
 
 
+@pytest.mark.parametrize("level", [0.95, 0.8])
+@pytest.mark.parametrize(("n_events", "forecast"), [(0, 0.2), (3, 0.2), (3, 0.001), (97, 0.5)])
+@pytest.mark.parametrize("metric", ERRORS)
+def test_limits_of_a_constant_forecast_are_those_of_its_rate(metric, n_events, forecast, level):
+    """The errors of the nearest and of the farthest rate that Clopper and Pearson admit."""
+    y, s = (np.arange(N_SAMPLES) < n_events).astype(int), np.full(N_SAMPLES, forecast)
+    rates = beta.ppf((1 - level) / 2, n_events, 101 - n_events) if n_events else 0.0
+    rates = rates, beta.isf((1 - level) / 2, n_events + 1, N_SAMPLES - n_events)
+    limits = interval(y, s, metric, confidence_level=level)
+    nearest, farthest = ERRORS[metric](np.clip(forecast, *rates), forecast), 0.0
+    for rate in rates:
+        farthest = max(farthest, ERRORS[metric](max(rate, 1e-300), forecast))
+    assert limits.low == pytest.approx(nearest, rel=1e-6, abs=1e-12)
+    assert limits.high >= farthest * (1 - 1e-9)
+    z = norm.ppf(0.5 + level / 2)
+    assert limits.standard_error == pytest.approx((limits.high - limits.low) / (2 * z)) or (
+        metric in ("brier", "log")
+    )
+    if metric in ("brier", "log", "squared_l2", "ks", "ici"):
+        assert limits.high < 1.1 * farthest + 0.01
+
+
+def test_predictions_that_all_came_true_leave_the_share_that_clopper_and_pearson_admit():
+    """Forecasts of .2 and .8: a cumulative difference is at least a third of the mean distance."""
+    y = np.arange(N_SAMPLES) % 2
+    distance = 0.025 ** (1 / N_SAMPLES) - 0.8
+    expected = {"l1": distance, "squared_l2": distance**2, "l2": distance, "ks": distance / 3}
+    for metric, low in expected.items():
+        limits = interval(y, np.where(y == 1, 0.8, 0.2), metric)
+        assert limits.low == pytest.approx(low, rel=1e-6) and limits.reason == FEW_REASON
+
+
 @pytest.mark.parametrize("metric", ["brier", "l1", "l2", "ici", "simplex"])
 def test_certain_forecasts_that_came_true(metric):
     """The limits are those of no event, and none are infinite but for the log loss."""
@@ -52,6 +85,7 @@ def test_certain_forecasts_that_came_true(metric):
         assert interval(y, s, "log").high == np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "n_repetitions"), [("brier", 60), ("squared_l2", 200)])
 def test_calibrated_forecasts_seldom_have_a_positive_lower_limit(metric, n_repetitions):
     """Beta(.5, 49.5) forecasts: at most .05 plus two standard errors (.056 and .031)."""
@@ -103,6 +137,39 @@ def test_the_fewest_labels_are_at_least_half_of_those_seen(hits, fewest):
     forecasts, classes = np.tile([0.95, 0.05], (20, 1)), np.ones(20, dtype=int)
     marked = MarkedLabel(forecasts, classes, np.arange(20) < hits, np.full(20, 0.05), 100.0)
     assert marked.fewest == pytest.approx(fewest)
+
+
+def test_marked_labels_are_shifted_to_a_mean():
+    """The other classes keep their proportions, and a certain forecast stays."""
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet([1, 1, 1], 50)
+    forecast[0] = [1, 0, 0]
+    label = forecast.argmax(axis=1)
+    mark, number = rarest_label(forecast, label, np.ones(50))
+    assert number == 0 and is_few([number])
+    low, high = mark.rates(0.95)
+    assert high == 1 and low == pytest.approx(0.025 ** (1 / mark.size))
+    rows, others = np.arange(50), (label + 1) % 3
+    for rate in (0.0, low, 0.2, 0.9999, 1.0):
+        moved = mark.moved(rate)
+        assert moved[rows, label].mean() == pytest.approx(rate)
+        np.testing.assert_allclose(moved.sum(axis=1), 1)
+        third = 3 - label - others
+        np.testing.assert_allclose(
+            moved[rows[1:], others[1:]] * forecast[rows[1:], third[1:]],
+            moved[rows[1:], third[1:]] * forecast[rows[1:], others[1:]],
+        )
+        if low <= rate < 1 and rate > 0.2:
+            assert moved[0].tolist() == [1, 0, 0]
+            shift = logit(moved[rows, label][1:]) - logit(mark.chance[1:])
+            assert np.ptp(shift) < 1e-6
+    assert mark.least(Brier(), mark.means[0]) == 0
+    mean = mark.chance.mean()
+    expected = Brier().divergence(
+        np.array([[0.3, 0.35, 0.35]]), np.array([[mean, (1 - mean) / 2, (1 - mean) / 2]])
+    )
+    assert mark.least(Brier(), 0.3) == pytest.approx(expected[0])
+    assert mark.least(Brier(), 0.3) < mark.error(Brier(), 0.3)
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])

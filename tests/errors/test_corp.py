@@ -6,8 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from conftest import pairs
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
+from scipy.stats import chi2, t
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -119,13 +121,14 @@ def test_infinite_log_loss_is_miscalibration():
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_one_sample(p):
     classes = {"labels": [0, 1]}
-    (band,) = corp_bands([1], [p], random_state=0, **classes)
+    classes_of_draws = {"n_resamples": 39, "random_state": 0, **classes}
+    (band,) = corp_bands([1], [p], **classes_of_draws)
     assert 0 <= band.low[0] <= band.high[0] <= 1
     if p in (0, 1):
         assert band.low[0] == band.high[0] == p  # only this label can be drawn
     (around,) = corp_bands([1], [p], band="confidence", **classes)
     assert 0 < around.low[0] < 0.2 and around.high[0] == 1
-    test = corp_test([1], [p], random_state=0, **classes)
+    test = corp_test([1], [p], **classes_of_draws)
     assert test.pvalue == 0 if p == 0 else 0 < test.pvalue <= 1
 
 
@@ -157,7 +160,8 @@ def test_jobs_and_chunks_do_not_change_the_draws(binary, set_sizes):
     y, proba = binary
     expected = corp_bands(y, proba, random_state=0)[0].low
     set_sizes(drawn_entries=60 * len(y))
-    assert_array_equal(corp_bands(y, proba, random_state=0, n_jobs=2)[0].low, expected)
+    with parallel_config("threading"):
+        assert_array_equal(corp_bands(y, proba, random_state=0, n_jobs=2)[0].low, expected)
 
 
 #: Calibrated forecasts; the labels are drawn from them.
@@ -193,6 +197,76 @@ def share_inside(draw, repetitions, truth=None, **options):
     return np.mean(inside, axis=0)
 
 
+def test_bands_of_equal_forecasts_are_binomial_quantiles():
+    """20 fair coins: P(mean <= .3) is .058, P(mean <= .25) is .021; standard error .004."""
+    y = np.arange(20) % 3 == 0
+    (band,) = corp_bands(y, np.full(20, 0.5), confidence_level=0.92, n_resamples=1999)
+    assert (band.low, band.high) == (pytest.approx([0.3]), pytest.approx([0.7]))
+    corp_bands(y, np.full(20, 0.5), confidence_level=0.9, n_resamples=19)
+    with pytest.raises(ValueError, match=r"at least 19 for a band of level 0\.9, got 18"):
+        corp_bands(y, np.full(20, 0.5), confidence_level=0.9, n_resamples=18)
+
+
+@pytest.mark.parametrize("clustered", [True, False])
+def test_confidence_limits_are_those_of_the_likelihood_ratio(clustered):
+    """The best increasing curve through a limit is less likely by half the chi-squared quantile.
+
+    For clusters labels count less where many of a block are together, and the quantile is the
+    square of Student's.
+    """
+    rng = np.random.default_rng(0)
+    p, cluster = rng.integers(1, 10, 80) / 10, np.arange(80) // 4
+    y, weight = rng.random(80)[4 * cluster] < p, rng.uniform(0.5, 2, 80)
+    groups = cluster if clustered else None
+    options = {"sample_weight": weight, "confidence_level": 0.9, "band": "confidence"}
+    (band,) = corp_bands(y, p, groups=groups, **options)
+    count, quantile = weight * weight.sum() / np.sum(weight**2), chi2.ppf(0.9, 1)
+    if clustered:
+        level = IsotonicRegression().fit(p, y, weight).predict(p)
+        same = cluster[:, None] == cluster
+        pairs_of = weight[:, None] * weight * (same & ~np.eye(80, dtype=bool))
+        units, spread = weight.sum() ** 2 / (weight @ same @ weight), np.sqrt(level * (1 - level))
+        rho = (y - level) @ pairs_of @ (y - level) / (spread @ pairs_of @ spread)
+        rho = np.clip(rho * units / (units - 1), 0, 1)
+        assert rho > 0.1
+        block = np.abs(level[:, None] - level) < 1e-12
+        together = [w @ same[np.ix_(b, b)] @ w / (w @ w) for b in block for w in [weight[b]]]
+        count, quantile = count / (1 + rho * (np.array(together) - 1)), t.ppf(0.95, units - 1) ** 2
+
+    def fit(part):
+        return IsotonicRegression().fit(p[part], y[part], count[part]).predict(p[part])
+
+    def cost(curve):
+        return log_loss(y, curve, sample_weight=count, normalize=False)
+
+    best, inside = cost(fit(p > 0).clip(1e-15, 1 - 1e-15)), 0
+    for at, *ends in zip(band.forecast, band.low, band.high, strict=True):
+        for height in ends:
+            curve = np.full(80, height)
+            for part, limits in ((p < at, (0, height)), (p > at, (height, 1))):
+                if part.any():
+                    curve[part] = fit(part).clip(*limits)
+            if 1e-6 < height < 1 - 1e-6:
+                excess = cost(curve.clip(1e-15, 1 - 1e-15)) - best
+                assert excess == pytest.approx(quantile / 2, rel=1e-5)
+                inside += 1
+    assert inside > 12
+
+
+def test_the_pvalue_is_the_share_of_all_labels():
+    """Of 32 sets of labels, by their probability: within four standard errors of 1,999 draws."""
+    p, y = np.array([0.1, 0.3, 0.35, 0.6, 0.8]), np.array([0, 1, 1, 0, 1])
+    labels = np.array([*np.ndindex(*[2] * 5)])
+    share = np.where(labels > 0, p, 1 - p).prod(axis=1)
+    errors = [corp_decomposition(row, p, labels=[0, 1]).miscalibration for row in labels]
+    test = corp_test(y, p, n_resamples=1999, random_state=0)
+    exact = share[np.array(errors) >= test.statistic - 1e-12].sum()
+    assert abs(test.pvalue - exact) < 4 * np.sqrt(exact * (1 - exact) / 2000)
+    spread = np.sqrt(share @ np.square(errors) - (share @ errors) ** 2)
+    assert abs(test.statistic - test.estimate - share @ errors) < 4 * spread / np.sqrt(1999)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("world", CALIBRATED)
 def test_consistency_bands_hold_their_level(world):
     """200 calibrated data sets: .9 or more at each of five forecasts (standard error .021)."""
@@ -202,6 +276,7 @@ def test_consistency_bands_hold_their_level(world):
     assert share[1:-1].mean() < 0.96  # and not by being useless: steps of the curve make ties
 
 
+@pytest.mark.slow
 def test_confidence_bands_cover_a_smooth_increasing_truth():
     """95 % or more where the truth increases, standard error .022 at the level."""
 
@@ -223,13 +298,14 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
         return corp_decomposition(y, proba, notion="classwise", labels=labels).miscalibration
 
     y, proba = multiclass
-    options = {"n_resamples": 99, "random_state": 0}
+    options = {"n_resamples": 19, "random_state": 0}
     slow = consistency_test(y, proba, metric=metric, resample_forecasts=False, **options)
     fast = corp_test(y, proba, notion="classwise", **options)
     assert fast.pvalue == slow.pvalue
     assert_allclose(fast.statistic, slow.statistic, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["binary", "ties", "top label"])
 def test_the_test_is_exact_and_the_excess_centred(world):
     """p is uniform, and the excess of MCB zero on average, within 4 errors of 120 data sets."""

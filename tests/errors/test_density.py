@@ -94,7 +94,7 @@ def test_given_bandwidths_by_loops(h):
 
 
 def test_smoothing_moves_few_distinct_scores():
-    """By 105 / 128 h, the mean of |u|: two values, zeros and ones, and a grid that is limited."""
+    """By 105 / 128 h, the mean of |u|: two values, zeros and ones."""
     score = np.repeat([0.3, 0.7], 1000)
     y = np.tile(np.arange(10), 200) < np.round(10 * score)
     for h in (0.01, 0.05):
@@ -105,7 +105,12 @@ def test_smoothing_moves_few_distinct_scores():
     moved = 105 / 128 * scott(right)
     assert kde_calibration_error(y, right) == pytest.approx(moved, rel=1e-3)
     assert kde_calibration_error(y, wrong) == pytest.approx(1 - moved, rel=1e-3)
-    assert kde_calibration_error(y, wrong, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_a_grid_of_very_many_nodes_is_limited():
+    y = np.repeat([0, 1], 500)
+    assert kde_calibration_error(y, 1.0 - y, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
     score = np.r_[np.repeat(0.5 + 1e-8 * np.random.default_rng(0).random(50), 2), 0.9]
     y, weight = np.r_[np.tile([0, 1], 50), 1], np.r_[np.ones(100), 1e-20]
     error = kde_calibration_error(y, score, sample_weight=weight)

@@ -163,6 +163,7 @@ def test_consistency_test_keeps_forecasts_that_leave_few_labels_uncertain():
         assert test == consistency_test(y, forecast, n_resamples=9, resample_forecasts=many)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["kernel", "embedding"])
 def test_lower_limits_of_calibrated_rare_events(metric):
     """Rate .01, n = 200: .07 at most, of 100 sets (standard error .022); .28 without draws."""

@@ -139,6 +139,7 @@ BIAS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BIAS)
 def test_bias_of_calibrated_forecasts(name):
     """Of uniform ones, as the docstrings state it."""

@@ -5,6 +5,7 @@ import pytest
 from conftest import on_a_line as draw
 from scipy.optimize import brentq
 from scipy.special import expit, logit
+from scipy.stats import t
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import calibration_intercept_slope, integrated_calibration_index
@@ -34,6 +35,47 @@ def test_estimates_are_those_of_logistic_regression():
         np.testing.assert_allclose([interval.low, interval.high], limits, rtol=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["clusters", "few events", "weights"])
+def test_standard_errors_are_robust(kind):
+    """The sandwich, of clusters by their sums; with few events at least that of the model."""
+    y, p = draw(400)
+    if kind == "few events":
+        p = expit(logit(p) - 4)
+        y = np.arange(400) % 50 == 0
+    weight = np.random.default_rng(0).exponential(size=400) ** (kind == "weights")
+    groups = np.arange(400) // 4 if kind == "clusters" else None
+    result = calibration_intercept_slope(
+        y, p, sample_weight=weight, confidence_level=0.8, groups=groups
+    )
+    x, b = logit(p), (result.intercept.estimate, result.slope.estimate)
+    models = {
+        "in_the_large": (np.ones((400, 1)), expit(result.in_the_large.estimate + x)),
+        "slope": (np.column_stack([np.ones(400), x]), expit(b[0] + b[1] * x)),
+        "intercept": (np.column_stack([x, np.ones(400)]), expit(b[0] + b[1] * x)),
+    }
+    for name, (columns, q) in models.items():
+        interval = getattr(result, name)
+        np.testing.assert_allclose((weight * (y - q)) @ columns, 0, atol=1e-4)
+        bread = np.linalg.inv((columns.T * (weight * q * (1 - q))) @ columns)
+        terms = columns * (weight * (y - q))[:, None]
+        masses = weight
+        if groups is not None:
+            terms, masses = (
+                np.add.reduceat(array, np.arange(0, 400, 4)) for array in (terms, weight)
+            )
+        m = masses.sum() ** 2 / np.sum(masses**2)
+        meat, freedom = terms.T @ terms, m - columns.shape[1]
+        variance = (bread @ meat @ bread)[-1, -1]
+        if kind == "few events":
+            variance = max(variance, bread[-1, -1])
+        error = np.sqrt(variance * m / freedom)
+        assert interval.standard_error == pytest.approx(error, rel=1e-4), name
+        reach = t.ppf(0.9, freedom) * error
+        limits = interval.estimate - reach, interval.estimate + reach
+        assert (interval.low, interval.high) == pytest.approx(limits, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.slow
 def test_coverage_with_unequal_weights():
     """The covariance of the unweighted likelihood would be too small by half."""
     hits, rng = [], np.random.default_rng(0)
@@ -45,6 +87,7 @@ def test_coverage_with_unequal_weights():
     assert np.all(np.abs(np.mean(hits, axis=0) - 0.95) < 0.035)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_events", [1, 2, 5])
 def test_coverage_with_few_events(n_events):
     """Before, the interval of the slope covered 1 in 13, 62 and 90 % of the samples."""
@@ -153,6 +196,7 @@ def test_index_with_weights(binary):
         assert value == pytest.approx(repeated[rank - 1], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_index_finds_the_truth():
     """Over 20 data sets; a kernel is biased by its noise. Small for calibrated forecasts."""
     default, kernel, truth, nothing = [], [], [], []

@@ -55,6 +55,7 @@ def test_names_of_bins_and_other_distances(multiclass):
     assert simplex_calibration_error(y, proba, distance=LogLoss()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])
 def test_models_of_w19(model, truth):
     """Total variation errors of three models of ten classes, with 20,000 samples each."""

@@ -165,7 +165,7 @@ def test_no_grouping_loss_is_found_where_only_clusters_differ():
 
 def test_a_grouping_loss_is_found():
     """By a partition, a model, given regions and swapped halves."""
-    X, y, proba, cluster = in_clusters(120, 8, gap=1.5, spread=0.7)
+    X, y, proba, cluster = in_clusters(60, 8, gap=1.5, spread=0.7)
 
     def fitted(groups=cluster, regions=None, **options):
         estimator = GroupingLossEstimator(n_bins=4, n_permutations=49, random_state=0, **options)

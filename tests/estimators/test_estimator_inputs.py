@@ -4,7 +4,6 @@ import re
 import traceback
 import warnings
 from functools import cache, partial
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -115,15 +114,15 @@ def test_whole_numbers(instance, dtype):
 
 
 def test_one_column_is_the_positive_class(tmp_path):
-    _, y, P = draw(60, n_classes=2)
+    _, y, P = draw(40, n_classes=2)
     p = P[:, 1]
     forms = [p, p[:, None], p.tolist(), pd.Series(p), pl.Series(p), memory_map(p, tmp_path)]
     forms += [pd.DataFrame({"yes": p}), np.asfortranarray(p[:, None]), p.astype(object)]
     plain = [v for v in variants() if v.input != "logits"]
     for which, recalibrator in enumerate([*map(quick, RECALIBRATORS), *plain]):
         expected = fit(recalibrator, P, y).predict_proba(P)
-        # They are read at one door: three for each, and each for many.
-        for form in (forms * 2)[which % 9 :: 3][:3]:
+        # They are read at one door: two for each, and each for many.
+        for form in (forms * 2)[which % 9 :: 3][:2]:
             proba = fit(recalibrator, form, y).predict_proba(form)
             np.testing.assert_allclose(proba, expected, **CLOSE)
     expected = s.CalibrationErrorEstimator().fit(P, y).calibration_error_
@@ -161,7 +160,8 @@ def test_kinds_of_labels(which):
 
 
 def test_booleans_are_labels():
-    for estimator, kind in INSTANCES:
+    """They are read at one door: a third of the estimators."""
+    for estimator, kind in INSTANCES[::3]:
         if kind != "moments" and not isinstance(estimator, s.regression.RecalibratedRegressorCV):
             X, y, P = draw(60, n_classes=2)
             X = P if kind == "proba" else X
@@ -391,7 +391,7 @@ def test_hostile_forecasts_to_the_calibration_error(loss, notion, problem, metho
 
 @pytest.mark.parametrize("loss", ["brier", "log"])
 @pytest.mark.parametrize("partitioner", [None, "stump"])
-@settings(max_examples=10, **QUIET)
+@settings(max_examples=6, **QUIET)
 @given(
     problem=problems(),
     notion=st.sampled_from(["canonical", "classwise", "top_label"]),
@@ -493,11 +493,14 @@ class KnowsThree(Oracle):
 
 
 def test_weights_of_any_scale():
-    _, y, P = draw()
+    _, y, P = draw(40)
     weight = np.linspace(1, 2, len(y))
-    for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
-        fits = (fit(recalibrator, P, y, sample_weight=w) for w in (weight, scale * weight))
-        np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)
+    for recalibrator in map(quick, RECALIBRATORS):
+        first, *others = (
+            fit(recalibrator, P, y, sample_weight=scale * weight).predict_proba(P)
+            for scale in (1, 1e-300, 1e300)
+        )
+        np.testing.assert_allclose(others, [first, first], atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [5, 7], ids=["whole", "divided"])

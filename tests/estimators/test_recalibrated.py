@@ -1,5 +1,7 @@
 """Any recalibrator around any classifier, the choice among several, and pipelines of both."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,12 +79,13 @@ def test_ensemble_by_hand(train_and_test):
 
 
 ANY = [
-    "auto",
-    "select",
+    Halfway(),
     s.VectorScaling(shrinkage=10),
     s.recalibration.KernelRecalibrator(bandwidth=0.1),
+    "auto",
+    "select",
 ]
-ANY += [Halfway(), OF_LOGS, make_pipeline("passthrough", s.PlattScaling())]
+ANY += [OF_LOGS, make_pipeline("passthrough", s.PlattScaling())]
 ANY += [make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())]
 ANY += [
     ms.GridSearchCV(
@@ -154,7 +157,7 @@ def test_frozen_classifiers(train_and_test):
     assert model.estimator_.estimator is classifier
 
 
-SOME = [None, s.BetaCalibration(labels=["will", "be", "replaced"]), s.HistogramBinning(n_bins=5)]
+SOME = [s.BetaCalibration(labels=["will", "be", "replaced"]), s.HistogramBinning(n_bins=5), None]
 SOME += [
     make_pipeline(
         s.TemperatureScaling(), make_pipeline(s.recalibration.MatrixScaling(shrinkage=10))
@@ -218,9 +221,11 @@ def test_data_frames_of_pipelines_and_sparse_features(train_and_test):
     with sklearn.config_context(transform_output="pandas"):
         chain = make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())
         frame, new = (pd.DataFrame(features).add_prefix("feature") for features in (X, X_new))
-        model = RecalibratedClassifierCV(GaussianNB(), chain).fit(frame, NAMES[y])
+        model = RecalibratedClassifierCV(GaussianNB(), chain, cv=2).fit(frame, NAMES[y])
         assert isinstance(model.predict_proba(new), np.ndarray)
-    machine = RecalibratedClassifierCV(LinearSVC(random_state=0)).fit(csr_array(X), y)
+    machine = RecalibratedClassifierCV(LinearSVC(random_state=0), "platt", cv=2).fit(
+        csr_array(X), y
+    )
     assert machine.score(csr_array(X_new), y_new) > 0.4
 
 
@@ -287,7 +292,9 @@ def test_parameters_with_an_entry_for_each_sample_follow_the_folds(train_and_tes
             return super().fit(X, y)
 
     whole = {"number": 3, "text": "x" * len(y), "table": dict.fromkeys(range(len(y)))}
-    RecalibratedClassifierCV(Reading(), cv=2).fit(X, y, rows=np.arange(len(y)), **whole)
+    RecalibratedClassifierCV(Reading(), "temperature", cv=2).fit(
+        X, y, rows=np.arange(len(y)), **whole
+    )
     assert len(seen) == 3
     for params in seen:
         assert len(params.pop("rows")) in (len(y), len(y) // 2, (len(y) + 1) // 2)
@@ -316,26 +323,33 @@ def chosen(P, y, candidates=None, n_folds=5, **options):
     return held_out.select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
 
 
-def test_leave_it_and_recalibrate_it():
-    for n_classes, repetitions in ((2, 3), (3, 1)):
-        worlds = [
-            make_tempered_simplex(300, n_classes, score_temperature=0.9, random_state=seed)
-            for seed in range(repetitions)
-        ]
-        left = [chosen(good.posterior, good.y)[0].chosen for good in worlds]
-        assert left.count("IdentityRecalibrator") >= 0.6 * repetitions
-        for loss in ("log", "brier"):
-            names = []
-            for seed in range(2):
-                options = {"score_temperature": 0.4, "random_state": seed}
-                bad = make_tempered_simplex(700, n_classes, **options)
-                record, recalibrator = chosen(bad.y_proba, bad.y, loss=loss)
-                names.append(record.chosen)
-                after = record.losses[record.names.index(record.chosen)]
-                assert recalibrator.loss == loss and record.gain.low > 0
-                assert record.gain.estimate == pytest.approx(record.losses[0] - after)
-            # the true map, and the simplest; another one is better by an error in a quarter
-            assert "TemperatureScaling" in names
+@pytest.mark.parametrize(
+    ("n_classes", "loss", "n_sets"),
+    [
+        (2, "brier", 1),
+        *(
+            pytest.param(k, loss, 3, marks=pytest.mark.slow)
+            for k in (2, 3)
+            for loss in ("log", "brier")
+        ),
+    ],
+)
+def test_leave_it_and_recalibrate_it(n_classes, loss, n_sets):
+    """The true map is the simplest; another one is better by an error in a quarter."""
+    left, names = [], []
+    for seed in range(n_sets):
+        good, bad = (
+            make_tempered_simplex(n, n_classes, score_temperature=temperature, random_state=seed)
+            for n, temperature in ((300, 0.9), (700, 0.4))
+        )
+        left.append(chosen(good.posterior, good.y)[0].chosen)
+        record, recalibrator = chosen(bad.y_proba, bad.y, loss=loss)
+        names.append(record.chosen)
+        after = record.losses[record.names.index(record.chosen)]
+        assert recalibrator.loss == loss and record.gain.low > 0
+        assert record.gain.estimate == pytest.approx(record.losses[0] - after)
+    assert left.count("IdentityRecalibrator") >= 0.6 * n_sets
+    assert "TemperatureScaling" in names
 
 
 @pytest.mark.slow
@@ -444,6 +458,12 @@ def test_candidates_of_ones_own(train_and_test):
     weighted = clone(model).fit(X, y, sample_weight=weight)
     assert weighted.selection_.losses != model.selection_.losses
     assert np.isfinite(weighted.predict_proba(X_new)).all()
+    classifier, weight = GaussianNB().fit(X[::2], y[::2]), 1.0 + weight
+    few = {"candidates": [s.IdentityRecalibrator(), s.TemperatureScaling()], "loss": "brier"}
+    model = RecalibratedClassifierCV(FrozenEstimator(classifier), "select", **few)
+    model.fit(X, y, sample_weight=weight)
+    losses = np.sum((classifier.predict_proba(X) - np.eye(3)[y]) ** 2, axis=1)
+    assert model.selection_.losses[0] == pytest.approx(np.average(losses, weights=weight))
 
 
 def test_select_follows_the_folds(train_and_test):
@@ -452,11 +472,11 @@ def test_select_follows_the_folds(train_and_test):
     options = {"groups": groups, "cv": ms.LeaveOneGroupOut()}
     P = ms.cross_val_predict(GaussianNB(), X, y, method="predict_proba", **options)
     folds = [np.flatnonzero(groups == g) for g in range(4)]
-    expected, _ = held_out.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
+    few = [s.IdentityRecalibrator(), s.TemperatureScaling()]
+    expected, _ = held_out.select_recalibrator(few, P, y, classes=np.arange(3), folds=folds)
+    select = {"recalibrator": "select", "candidates": few, "cv": ms.LeaveOneGroupOut()}
     model, frozen = (
-        RecalibratedClassifierCV(classifier, "select", cv=ms.LeaveOneGroupOut()).fit(
-            X, y, groups=groups
-        )
+        RecalibratedClassifierCV(classifier, **select).fit(X, y, groups=groups)
         for classifier in (GaussianNB(), FrozenEstimator(GaussianNB().fit(X, y)))
     )
     assert model.selection_.losses == pytest.approx(expected.losses)
@@ -569,7 +589,8 @@ def test_frozen_classifiers_are_used_as_they_are_and_fitted_ones_cloned(train_an
     two = y_new < 2
     model = make_pipeline(crossfit, s.TemperatureScaling(labels=[0, 1, 2]))
     assert model.fit(X_new[two], y_new[two]).predict_proba(X_new).shape == expected.shape
-    for kind, fit in ((CrossFitProba, "fit_transform"), (s.RecalibratedClassifierCV, "fit")):
+    platt = partial(RecalibratedClassifierCV, recalibrator="platt")
+    for kind, fit in ((CrossFitProba, "fit_transform"), (platt, "fit")):
         short = kind(FrozenEstimator(GaussianNB().fit(X[y < 2], NAMES[y[y < 2]])))
         with pytest.raises(ValueError, match="y contains 'cat', but the classes of the frozen cla"):
             getattr(short, fit)(X_new, NAMES[y_new])

@@ -127,7 +127,7 @@ def test_unlabelled_samples(model, call):
 def test_labelled_samples():
     """The way that the message names; -1 is a class of other classifiers."""
     fitted = FrozenEstimator(clone(SELF).fit(FEATURES, UNLABELLED))
-    for model in (SELF, fitted):
-        assert s.RecalibratedClassifierCV(model).fit(FEATURES, CLASSES).classes_.tolist() == [0, 1]
-    signs = 2 * CLASSES - 1
-    assert s.RecalibratedClassifierCV().fit(FEATURES, signs).classes_.tolist() == [-1, 1]
+    options = {"recalibrator": "temperature", "cv": 2}
+    for model, y in ((SELF, CLASSES), (fitted, CLASSES), (None, 2 * CLASSES - 1)):
+        recalibrated = s.RecalibratedClassifierCV(model, **options).fit(FEATURES, y)
+        assert recalibrated.classes_.tolist() == np.unique(y).tolist()

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from conftest import clustered
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
-from skcalib import ForecastSketch, calibration_by_group
+from skcalib import ForecastSketch, calibration_by_group, calibration_error_interval
 from skcalib.data.notions import Multilabel
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping.by_group import shrink, take_groups
@@ -43,6 +44,15 @@ def test_numbers_of_a_group():
         assert (ratio.estimate, ratio.low) == pytest.approx((rate / mean, alone.low))
         assert (ratio.high, difference.estimate) == pytest.approx((alone.high, rate - mean))
         assert (difference.low, difference.high) == pytest.approx((low, high))
+        equal, reach = record.equal_scores, norm.isf((1 - 0.95 ** (1 / 3)) / 2)
+        reach *= equal.standard_error
+        ends = equal.estimate - reach, equal.estimate + reach
+        assert (equal.low, equal.high) == pytest.approx(ends, rel=1e-9)
+        error = calibration_error_interval(
+            y[here], p[here], metric="brier", sample_weight=weight[here]
+        )
+        limits = error.low, error.estimate, error.high
+        assert (record.error.low, record.error.estimate, record.error.high) == pytest.approx(limits)
 
 
 def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
@@ -56,6 +66,7 @@ def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
     assert lower.error.low < 0.0064 < lower.error.high
 
 
+@pytest.mark.slow
 def test_all_intervals_hold_at_once():
     """30 data sets of 8 groups: at least .95, and a standard error of .04."""
     effects, held = np.linspace(-0.1, 0.1, 8), {"difference": [], "equal_scores": []}

@@ -1,5 +1,6 @@
 """Groups of columns: fifths of numbers, units of the calendar, intersections, and what is kept."""
 
+import re
 from datetime import UTC
 from itertools import pairwise
 
@@ -179,14 +180,11 @@ def test_other_times_are_cut_into_fifths():
 def test_the_result_says_how_columns_were_cut(world):
     y, p = world
     by_group = calibration_by_group(y, p, ages())
-    assert by_group.note.startswith(
-        "Cut: 73 numbers into fifths of the samples. Values that are text"
-    )
+    assert re.findall(r"\d+", by_group.note) == ["73"] and "fifths" in by_group.note
     assert str(by_group).endswith(by_group.note) and by_group.note in by_group._repr_html_()
     day = days("2024-01-01", N, "D")
     by_group = calibration_by_group(y, p, pd.DataFrame({"age": ages(), "day": day.astype("M8[s]")}))
-    words = "Cut: age (73 numbers) into fifths of the samples, day (400 times) into quarters. "
-    assert by_group.note.startswith(words)
+    assert re.findall(r"(\w+) \((\d+)", by_group.note) == [("age", "73"), ("day", "400")]
     assert calibration_by_group(y, p, ages() % 3).note == ""
 
 
@@ -208,7 +206,7 @@ def test_intersections_show_what_margins_hide(crossed):
     y, p, frame, off = crossed
     margins = calibration_by_group(y, p, frame)
     assert not any(group.detected for group in margins.groups) and margins.overlapping
-    assert margins.note.startswith("Each group is of one column: intersections=True gives")
+    assert "intersections=True" in margins.note
     assert str(margins).endswith(margins.note)
     crossings = calibration_by_group(y, p, frame, intersections=True)
     assert all(group.detected and group.equal_scores_detected for group in crossings.groups)
@@ -251,9 +249,7 @@ def test_small_intersections_form_one_group(world):
         by_group.groups[-1].n_samples == 20
         and sum(group.n_samples for group in by_group.groups) == N
     )
-    assert by_group.note.startswith(
-        "2 intersections of fewer than 20 samples form one group of 20: a"
-    )
+    assert re.findall(r"\d+", by_group.note)[:3] == ["2", "20", "20"]
     alone = frame.assign(b=np.where(np.arange(N) < 390, "x", "y"))
     by_group = calibration_by_group(y, p, alone, intersections=True)
     assert by_group.groups[-1].name == "a = 7 and b = y" and by_group.note == ""
@@ -298,7 +294,7 @@ def test_displays_and_reports_take_intersections(crossed):
     y, p, frame, _ = crossed
     display = GroupCalibrationDisplay.from_predictions(y, p, frame, intersections=True)
     assert next(group.name for group in display.groups_) == "sex = F and site = north"
-    small = slice(0, 600)
+    small = slice(0, 240)
     shown = CalibrationReport.from_predictions(
         y[small], p[small], frame[small], by=["sex", "site"], intersections=True
     )

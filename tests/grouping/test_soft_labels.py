@@ -14,6 +14,7 @@ import skcalib as s
 from skcalib.data.notions import Multilabel
 from skcalib.data.problem import check_problem
 from skcalib.scores import Brier, Elementary, LogLoss
+from skcalib.stats.means import mean_interval
 
 SCORES = {"brier": Brier(), "log": LogLoss()}
 PARTS = ("expected_loss", "calibration", "grouping", "irreducible")
@@ -92,6 +93,7 @@ def test_refusals():
         (shares, {"votes": 3}, "must be whole numbers"),
         (shares, {"votes": [2, 2, 2]}, "votes must be a number"),
         (shares, {"votes": 0}, "votes must be at least 1"),
+        (shares, {"votes": [2, 0]}, "votes must be at least 1"),
         (votes, {"loss": Elementary(0.3)}, "same decision"),
         (votes, {"notion": Multilabel()}, "votes for and against"),
         ([[1, 0], [0, 1]], {}, "argmax"),
@@ -146,6 +148,7 @@ def test_the_loss_is_the_mean_over_votes(loss):
     assert terms.loss == pytest.approx(terms.calibration + terms.refinement, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", ["canonical", "top_label"])
 def test_the_calibration_error_is_that_of_the_world(notion):
     """Mean over 12 seeds of votes, and of exact distributions, within 4 standard errors."""
@@ -191,8 +194,9 @@ def test_estimators_take_a_fitted_classifier():
     assert of_classifier.calibration_error_ == of_forecasts.calibration_error_
     low, high = of_classifier.confidence_interval_
     assert low <= of_classifier.calibration_error_ <= high
-    grouping = s.GroupingLossEstimator(model).fit(SHARES, VOTES)
-    same = s.GroupingLossEstimator().fit(SHARES, VOTES, y_proba=proba)
+    options = {"method": "risk", "n_permutations": 0}
+    grouping = s.GroupingLossEstimator(model, **options).fit(SHARES, VOTES)
+    same = s.GroupingLossEstimator(**options).fit(SHARES, VOTES, y_proba=proba)
     assert grouping.grouping_loss_ == same.grouping_loss_
     tree = DecisionTreeClassifier(max_depth=3).fit(SHARES, VOTES.argmax(axis=1))
     missing = np.where(SHARES > 0.9, np.nan, SHARES)
@@ -202,8 +206,9 @@ def test_estimators_take_a_fitted_classifier():
     assert regions.grouping_loss_ > -1 and len(regions.regions_) > 5
     with pytest.raises(ValueError, match="cannot fit a classifier to labels of shape"):
         s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(SHARES, VOTES)
-    (terms,) = s.DecompositionDisplay.from_predictions(VOTES, FORECAST, X=SHARES).terms
-    assert terms.loss == pytest.approx(s.score_decomposition(VOTES, FORECAST).loss)
+    few = VOTES[:90], FORECAST[:90]
+    (terms,) = s.DecompositionDisplay.from_predictions(*few, X=SHARES[:90]).terms
+    assert terms.loss == pytest.approx(s.score_decomposition(*few).loss)
     plt.close("all")
 
 
@@ -260,14 +265,44 @@ def test_recalibrators_with_a_penalty_learn_the_map(recalibrator):
 
 
 def test_parts_add_up():
-    for y, loss in ((VOTES, "brier"), (VOTES, "log"), (SHARES, "spherical")):
-        for notion in ("canonical", "classwise", "top_label"):
-            decomposition = s.soft_label_decomposition(y, FORECAST, loss=loss, notion=notion)
-            whole, *parts = (getattr(decomposition, name).estimate for name in PARTS)
-            assert whole == pytest.approx(sum(parts), abs=1e-12)
-            assert decomposition.excess.estimate == pytest.approx(parts[0] + parts[1], abs=1e-12)
-            error = s.proper_calibration_error(y, FORECAST, loss=loss, notion=notion)
-            assert decomposition.calibration.estimate == pytest.approx(error, abs=1e-12)
+    for y, loss, notion in (
+        (VOTES, "brier", "classwise"),
+        (VOTES, "log", "top_label"),
+        (VOTES, "log", "canonical"),
+        (SHARES, "spherical", "canonical"),
+    ):
+        decomposition = s.soft_label_decomposition(y, FORECAST, loss=loss, notion=notion)
+        whole, *parts = (getattr(decomposition, name).estimate for name in PARTS)
+        assert whole == pytest.approx(sum(parts), abs=1e-12)
+        assert decomposition.excess.estimate == pytest.approx(parts[0] + parts[1], abs=1e-12)
+        error = s.proper_calibration_error(y, FORECAST, loss=loss, notion=notion)
+        assert decomposition.calibration.estimate == pytest.approx(error, abs=1e-12)
+
+
+def test_intervals_by_hand():
+    """Brier: the entropy of m votes is m / (m - 1) times that of their shares."""
+    weight, m = np.random.default_rng(1).uniform(0.5, 2, 300), VOTES.sum(axis=1)
+    q = VOTES / m[:, None]
+    loss, entropy = ((q - FORECAST) ** 2).sum(1) + 1 - (q**2).sum(1), 1 - (q**2).sum(1)
+    entropy *= m / (m - 1)
+    options = {"sample_weight": weight, "confidence_level": 0.9}
+    terms = s.soft_label_decomposition(VOTES, FORECAST, **options)
+    for part, values in (
+        (terms.expected_loss, loss),
+        (terms.irreducible, entropy),
+        (terms.excess, loss - entropy),
+    ):
+        expected = mean_interval(values, weight, 0.9)
+        limits = part.low, part.estimate, part.high
+        assert limits == pytest.approx((expected.low, expected.estimate, expected.high), rel=1e-9)
+    single = np.where(np.arange(300)[:, None] % 3 == 0, np.eye(3)[VOTES.argmax(axis=1)], VOTES)
+    terms, some = s.soft_label_decomposition(single, FORECAST, **options), np.arange(300) % 3 > 0
+    mean = np.average(entropy[some], weights=weight[some])
+    values = np.full(300, mean)
+    values[some] += weight.sum() / weight[some].sum() * (entropy[some] - mean)
+    expected = mean_interval(values, weight, 0.9)
+    assert terms.n_measured == 200 and terms.irreducible.low == pytest.approx(expected.low)
+    assert terms.irreducible.high == pytest.approx(expected.high, rel=1e-9)
 
 
 def test_irreducible_by_hand():

@@ -143,31 +143,53 @@ def rows_of_clusters(n_clusters=24, seed=0):
     return y, expit(z), np.column_stack([z, rng.normal(size=len(z))]), cluster
 
 
-@pytest.mark.parametrize("case", NAMES)
-def test_names_of_clusters_change_nothing(case):
-    """Not even the last digit: draws, folds and sums go by the order of the first appearance."""
+#: Folds of clusters have no strata, so those of single samples are others.
+BY_FOLDS = {"error_by_folds", "report_by_folds", "stacked"}
+#: Neither an estimate nor its interval is that of clusters.
+WITHOUT_CLUSTERS = set()
+
+
+def check_groups_of(call, *, by_folds=False, matter=True, kind=0):
+    """Groups matter; their names do not, nor do groups of one sample. Not even the last digit.
+
+    Draws, folds and sums go by the order of the first appearance.
+    """
     y, proba, X, cluster = rows_of_clusters()
     rng = np.random.default_rng(1)
     distinct = rng.permutation(cluster.max() + 1)
     names = np.array([f"patient {k}" for k in distinct])[cluster]
-    expected = numbers(CASES[case](y, proba, X, cluster))
+    expected, independent = (numbers(call(y, proba, X, groups)) for groups in (cluster, None))
     assert expected.size and not np.array_equal(cluster, names)
-    others = -2.5 * distinct[cluster], names.astype(object)
-    for groups in (names, *others) if "Report" not in case else (names,):
-        renamed = numbers(CASES[case](y, proba, X, groups))
-        np.testing.assert_array_equal(renamed, expected)
+    assert np.array_equal(expected, independent, equal_nan=True) != matter
+    groups = (names, -2.5 * distinct[cluster], names.astype(object))[kind % 3]
+    np.testing.assert_array_equal(numbers(call(y, proba, X, groups)), expected)
+    alone = numbers(call(y, proba, X, rng.permutation(len(y))))
+    if by_folds:
+        assert alone.shape == independent.shape
+    else:
+        np.testing.assert_array_equal(alone, independent)
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_clusters_of_one_sample_change_nothing(case):
-    """Not even the last digit, if folds are not asked for clusters: those have no strata."""
-    y, proba, X, _ = rows_of_clusters()
-    expected = numbers(CASES[case](y, proba, X, None))
-    single = np.random.default_rng(2).permutation(len(y))
-    if case in ("error_by_folds", "report_by_folds", "stacked"):
-        assert numbers(CASES[case](y, proba, X, single)).shape == expected.shape
-        return
-    np.testing.assert_array_equal(numbers(CASES[case](y, proba, X, single)), expected)
+def test_groups_are_clusters_by_any_names(case):
+    facts = {"matter": case not in WITHOUT_CLUSTERS, "kind": list(CASES).index(case)}
+    check_groups_of(CASES[case], by_folds=case in BY_FOLDS, **facts)
+
+
+def test_groups_that_are_ignored_are_found():
+    """Also if they are known to be there and nothing else, or if their names are read."""
+    recipe = next(recipe for recipe in TABLE if recipe.function is s.spiegelhalter_test)
+    for groups_of in (
+        lambda groups: None,
+        lambda groups: np.arange(len(groups)),
+        lambda groups: np.unique(groups, return_inverse=True)[1] // 2,
+    ):
+
+        def call(y, proba, X, groups, groups_of=groups_of):
+            return called(recipe, y, proba, X, None if groups is None else groups_of(groups))
+
+        with pytest.raises(AssertionError):
+            check_groups_of(call)
 
 
 # --- A cluster of identical samples counts as one -------------------------------------------------

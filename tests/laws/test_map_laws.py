@@ -112,7 +112,10 @@ PAIRS = [
 @pytest.mark.parametrize("reflected", [False, True], ids=["event", "other class"])
 @pytest.mark.parametrize(("recalibrator", "scores"), PAIRS)
 def test_maps_of_two_classes(recalibrator, scores, reflected):
-    """Monotone beyond the scores, also inside unless the docstring says otherwise; in [0, 1]."""
+    """Monotone beyond the scores, also inside unless the docstring says otherwise; in [0, 1].
+
+    The same rows in single precision have the same answers, up to their own rounding errors.
+    """
     p, y = samples(scores, reflected)
     fitted = clone(recalibrator).fit(p, y)
     proba = fitted.predict_proba(GRID)
@@ -126,15 +129,8 @@ def test_maps_of_two_classes(recalibrator, scores, reflected):
         assert steps[checked].min(initial=0) >= -1e-10, GRID[:-1][checked][steps[checked].argmin()]
     if fitted.preserves_order_:
         assert np.all((GRID - 0.5) * (proba[:, 1] - 0.5) >= -1e-12)
-
-
-@pytest.mark.parametrize(("recalibrator", "scores"), PAIRS)
-def test_rows_in_single_precision(recalibrator, scores):
-    """The same rows in single precision have the same answers, up to their own rounding errors."""
-    p, y = samples(scores, False)
-    p = np.clip(p, 1e-3, 1 - 1e-3) if scores not in ("voted", "saturated") else p
-    fitted = clone(recalibrator).fit(p, y)
-    expected, single = fitted.predict_proba(p), fitted.predict_proba(p.astype(np.float32))
+    rows = p if scores in ("voted", "saturated") else np.clip(p, 1e-3, 1 - 1e-3)
+    expected, single = (fitted.predict_proba(rows.astype(kind)) for kind in (float, np.float32))
     np.testing.assert_allclose(single, expected, rtol=0, atol=2e-3)
 
 

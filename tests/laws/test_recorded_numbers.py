@@ -5,7 +5,6 @@ that is meant to change numbers, `python tests/laws/test_recorded_numbers.py` re
 and the difference of the file shows which ones changed.
 """
 
-import inspect
 import json
 import re
 import sys
@@ -24,7 +23,7 @@ import pytest
 import scipy
 import sklearn
 from public_estimators import RECALIBRATORS, SMOOTHERS, answers, quick
-from public_functions import FORECASTS, MOMENTS, numbers
+from public_functions import FORECASTS, MOMENTS, numbers, other_values
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
@@ -279,16 +278,19 @@ def blocks(y, P, X, weight):
     ]
 
 
+def interval(metric, y, P, method="auto"):
+    """An interval, or a number where a metric has none by this method."""
+    options = {"n_resamples": 9, "confidence_level": 0.5, "random_state": 0}
+    try:
+        return s.calibration_error_interval(y, P, metric=metric, method=method, **options)
+    except ValueError:
+        return len(method)
+
+
 def intervals(metric, y, P, X, weight):
     """Each method of intervals that a metric has."""
-    options = {"n_resamples": 9, "confidence_level": 0.5, "random_state": 0, "metric": metric}
-    records = []
-    for method in ("auto", "delta", "jackknife", "subsampling", "bootstrap"):
-        try:
-            records.append(s.calibration_error_interval(y, P, method=method, **options))
-        except ValueError:
-            records.append(len(method))
-    return records
+    methods = ("auto", "delta", "jackknife", "subsampling", "bootstrap")
+    return [interval(metric, y, P, method) for method in methods]
 
 
 def few_events(y, P, X, weight):
@@ -301,14 +303,14 @@ def few_events(y, P, X, weight):
     few_P = flat(P, 1) * rare / (P @ rare)[:, None]
     distance = partial(s.proper_calibration_error, loss=scores.TotalVariation())
     return [
-        *(intervals(metric, event, proba, X, weight)[0] for metric in METRICS),
+        *(interval(metric, event, proba) for metric in METRICS),
         s.calibration_summary(event, p),
         s.calibration_by_group(event, p, X[:, 1] > 0),
         s.kernel_calibration_test(event, proba),
         s.significance.logistic_calibration_test(event, p),
         s.decision_regret(event, p, threshold=0.02),
         s.hosmer_lemeshow_test(event, p),
-        *(intervals(metric, few_y, few_P, X, weight)[0] for metric in ("brier", "log", distance)),
+        *(interval(metric, few_y, few_P) for metric in ("brier", "log", distance)),
         s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
         s.errors.corp_test(event, p),
         s.recalibration.ModelAverageScaling().fit(proba, event).predict_proba(proba[:9]),
@@ -651,39 +653,14 @@ def maps_of_many(y, P, weight, clusters):
     ]
 
 
-#: Values of parameters beside those that an annotation lists.
-VALUES = {
-    "alpha": [0.3], "bandwidth": [0.2], "bins": [s.smoothers.QuantileBins(3)], "block_size": [3],
-    "confidence_level": [0.6], "costs": [[[0, 1], [3, 0]]], "cv": [3], "ddof": [1],
-    "distance": [scores.Brier(), "l2"], "features": [3], "forecast_bandwidth": [0.7],
-    "kernel": [kernels.GaussianKernel(0.4)], "loss": ["log", "spherical", "classwise_log"],
-    "locations": [3], "max_iter": [3], "min_samples": [4], "n_bins": [4, "auto"], "n_cells": [500],
-    "n_knots": [6], "n_neighbors": [9], "n_permutations": [9], "n_resamples": [29],
-    "n_windows": [1], "norm": [1.5, 3], "notion": ["top_label", "classwise", TopK(2), Classwise()],
-    "partitioner": ["kmeans", "stump", Ridge()], "pos_label": [0], "quantile": [0.8],
-    "recalibrator": ["isotonic", "temperature"], "region_ratio": [5], "shrinkage": [0.5, 20.0],
-    "smoother": [s.smoothers.NearestNeighborsSmoother(9), s.smoothers.QuantileBins(4), "isotonic"],
-    "strategy": ["uniform", "quantile"], "target_bandwidth": [0.7], "target_prior": [[0.7, 0.3]],
-    "test_size": [0.3], "threshold": [0.2], "window": [25],
-    "method": ["auto", "direct", "cross", "risk"], "metric": ["ece", "log", "kernel", "smooth"],
-}  # fmt: skip
-NOT_VARIED = {"n_jobs", "verbose", "labels", "random_state", "name", "tol"}
-
-
 def varied(function, compute, y, P, X, weight):
     """The answers for each value of each option but the default, one at a time."""
     numbers_of_options = []
-    for option in inspect.signature(function).parameters.values():
-        listed = re.findall(r"'(\w+)'", str(option.annotation))
-        others = VALUES.get(option.name, [True] if str(option.annotation) == "bool" else [])
-        values = [*listed, *(choice for choice in others if choice not in listed)]
-        for value in () if option.name in NOT_VARIED else values:
-            if value == option.default:
-                continue
-            try:
-                numbers_of_options += [numbers(compute({option.name: value}, y, P, X, weight)), 1.0]
-            except (ValueError, TypeError):
-                numbers_of_options.append(-1.0)
+    for name, value in other_values(function):
+        try:
+            numbers_of_options += [numbers(compute({name: value}, y, P, X, weight)), 1.0]
+        except (ValueError, TypeError):
+            numbers_of_options.append(-1.0)
     return numbers_of_options
 
 
@@ -711,8 +688,8 @@ VARIED = {
     **{kind: partial(mapped, kind) for kind in RECALIBRATORS},
     **{kind: partial(smoothed, kind) for kind in SMOOTHERS},
     **{kind: partial(watched, kind) for kind in STREAMS},
-    s.GroupRecalibrator: in_groups, s.RecalibratedClassifierCV: selected,
-    s.GroupingLossEstimator: grouped, s.CalibrationErrorEstimator: estimated,
+    s.RecalibratedClassifierCV: selected, s.GroupRecalibrator: in_groups,
+    s.CalibrationErrorEstimator: estimated, s.GroupingLossEstimator: grouped,
     s.CalibrationReport.from_predictions: report,
 }  # fmt: skip
 
@@ -752,13 +729,16 @@ TABLE = {
 }  # fmt: skip
 #: Single options are tried in two of the worlds.
 WITH_OPTIONS = ("two classes", "three classes, weighted")
-#: Each entry in all worlds, the next entry from the next world on: every eighth has all entries.
-INSTANCES = [
-    (where, name)
-    for first, name in enumerate(TABLE)
-    for where in np.roll([*WORLDS], -first).tolist()
-    if where in WITH_OPTIONS or not name.startswith("options of ")
-]
+#: Where entries that take long are computed first: a world in which they take less time.
+QUICK = {
+    "hypotheses_of_many": "few clusters, unequal groups", "maps_of_many": "two classes",
+    "errors_of_many": "clusters of a rare event", "kernels_of_many": "clusters of a rare event",
+    "few_events": "two classes", "models": "two classes", "features": "two classes",
+    "report": "six classes", "large": "three classes, weighted",
+    "streams": "three classes, weighted", "regions": "six classes",
+    "interval log": "few clusters, unequal groups", "interval brier": "two classes",
+    "grouped ['classwise']": "three classes, weighted",
+}  # fmt: skip
 #: What uses folds with groups, which scikit-learn draws in another way since some version, and a
 #: grouping loss of a classifier that is fitted up to another rounding error.
 OF_OTHERS = "decision_regret|report_of_clusters|few clusters, unequal groups: models"
@@ -798,6 +778,33 @@ def differs(got, expected):
 RECORDED = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
+def worlds_of(name):
+    """The worlds in which an entry is computed."""
+    return WITH_OPTIONS if name.startswith("options of ") else tuple(WORLDS)
+
+
+def instances(recorded):
+    """Pairs of a world and an entry. Every eighth has each entry that is no option once.
+
+    That is in a world that does not refuse it, from one entry to the next another one.
+    """
+    first, others = [], []
+    for number, name in enumerate(TABLE):
+        worlds = [*worlds_of(name)]
+        if len(worlds) == len(WORLDS):
+            worlds = np.roll(worlds, -number).tolist()
+            worlds.sort(key=lambda where: where != QUICK.get(name))
+            worlds.sort(key=lambda where: recorded.get(where, {}).get(name) is None)
+            first.append((worlds.pop(0), name))
+        others += [(where, name) for where in worlds]
+    assert len(others) > 7 * len(first)
+    rows = [[pair, *others[7 * k : 7 * k + 7]] for k, pair in enumerate(first)]
+    return [pair for row in (*rows, others[7 * len(first) :]) for pair in row]
+
+
+INSTANCES = instances(RECORDED)
+
+
 @pytest.mark.parametrize(("where", "name"), INSTANCES)
 def test_numbers_are_as_recorded(where, name):
     if RECORDED["versions"] != VERSIONS and re.search(OF_OTHERS, f"{where}: {name}"):
@@ -813,7 +820,8 @@ def test_all_is_recorded():
 
 if __name__ == "__main__":
     rows = {where: {} for where in WORLDS}
-    for where, name in INSTANCES:
-        rows[where][name] = digest_of(name, where)
+    for name in TABLE:
+        for where in worlds_of(name):
+            rows[where][name] = digest_of(name, where)
     text = json.dumps({"versions": VERSIONS, **rows}).replace(', "', ',\n"').replace("{", "{\n")
     FILE.write_text(text + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
+from grids import rotated
 from public_functions import FORECASTS, numbers
 from sklearn.base import clone
 
@@ -115,6 +116,14 @@ def mirrored_bins(bins):
     )
 
 
+def directed(recipe):
+    """Whether a function has a direction, or costs or a long path, which are tested below."""
+    name = recipe.function.__name__
+    return name in ("net_benefit", "decision_regret", "CalibrationMonitor") or (
+        name in DIRECTED and recipe.options.get("statistic") != "kuiper"
+    )
+
+
 def test_the_forecasts_have_ties_on_edges():
     for kind in KINDS:
         _, k, m = forecasts(kind)
@@ -122,14 +131,13 @@ def test_the_forecasts_have_ties_on_edges():
     assert any((1 - k / 10 != (10 - k) / 10).any() for k in [np.arange(11)])  # in the last digit
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("recipe", [r for r in FORECASTS if r.takes == "forecast"], ids=str)
+@pytest.mark.parametrize(
+    ("recipe", "kind"),
+    rotated([r for r in FORECASTS if r.takes == "forecast" and not directed(r)], KINDS, 2),
+    ids=str,
+)
 def test_functions(recipe, kind):
     name, options = recipe.function.__name__, dict(recipe.options)
-    if name in DIRECTED and options.get("statistic") != "kuiper":
-        pytest.skip(DIRECTED[name])
-    if name in ("net_benefit", "decision_regret", "CalibrationMonitor"):
-        pytest.skip("tested below, as the costs have to be mirrored too, or its path is long")
     y, k, m = forecasts(kind)
     if options.get("notion") == "top_label" or name == "expected_performance":
         y, k, m = without_halves(y, k, m)
@@ -137,6 +145,13 @@ def test_functions(recipe, kind):
         warnings.simplefilter("ignore")  # few samples
         record, mirrored = recipe(y, k / m), recipe(1 - y, (m - k) / m)
         rounded = recipe(1 - y, 1 - k / m)  # differs in the last digit
+        inside = np.flatnonzero((k > 0) & (k < m))
+        other_y, other_k = y.copy(), k.copy()
+        other_y[inside[:9]], other_k[inside] = 1 - y[inside[:9]], np.roll(k[inside], 1)
+        others = [recipe(other_y, k / m), recipe(y, other_k / m)]
+    for other in others:  # labels and forecasts matter
+        finite = np.isfinite(numbers(record))
+        assert not finite.all() or not np.array_equal(numbers(other), numbers(record))
     results = [record, mirrored, rounded]
     if options.get("notion") == "classwise" and name in (
         "reliability_bins",
@@ -177,8 +192,14 @@ def test_every_number_of_bins(kind, n_bins, strategy):
             need_mirror(bins, mirrored_bins(mirrored), "bins")
             assert s.calibration_error(1 - y, p, **turned) == pytest.approx(error, rel=1e-9)
         with_centre = (np.diff(bins.edges) == 0).any()
+        edges = np.unique(bins.edges)
         if strategy == "uniform" and isinstance(n_bins, int):
             assert with_centre == (n_bins % 2 == 0 and (2 * k == m).any())
+            np.testing.assert_allclose(edges, np.linspace(0, 1, n_bins + 1), atol=1e-12)
+        elif not isinstance(n_bins, int):
+            np.testing.assert_array_equal(edges, n_bins)
+        else:
+            assert len(edges) <= n_bins + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -196,10 +217,12 @@ def test_costs_and_thresholds(kind):
         ({"costs": [[0, 1], [3.3, 0]]}, {"costs": [[0, 3.3], [1, 0]]}),
         ({"threshold": t}, {"threshold": 1 - t}),
     ):
-        regret, mirrored = (
+        regret, mirrored, other = (
             s.decision_regret(y, k / m, **chosen), s.decision_regret(1 - y, (m - k) / m, **turned),
+            s.decision_regret(y, k / m, threshold=0.6),
         )  # fmt: skip
         need_mirror(regret, mirrored)
+        assert regret.expected_cost != other.expected_cost
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -182,9 +182,12 @@ CountsWeights = planted(
         NearestNeighborsSmoother.predict(self, s) * np.minimum(1, self.weight_.sum() / 30)
     ),
 )
-IgnoresWeights = planted(
-    UniformBins, fit=lambda self, s, t, w=None: UniformBins.fit(self, s, t, np.ones(len(s)))
-)
+
+
+def ignoring_weights(base):
+    return planted(base, fit=lambda self, s, t, w=None: base.fit(self, s, t))
+
+
 BatchMatters = altered(UniformBins, predict=lambda answer: 0.5 * answer + 0.5 * answer.mean(axis=0))
 
 
@@ -244,8 +247,10 @@ REJECTED_SMOOTHERS = [
     (altered(UniformBins, smooth=lambda answer: 0.99 * answer)(4), "probability vectors"),
     (Overshoots(4), "probability vectors|lowest and highest"),
     (NotIdempotent(4), "idempotent"),
-    (IgnoresWeights(4), "symmetric in the weighted mean"),
+    (ignoring_weights(UniformBins)(4), "no weight has any influence"),
     (CountsWeights(5), "Weights are averaging weights"),
+    (ignoring_weights(NearestNeighborsSmoother)(5), "no weight has any influence"),
+    (ignoring_weights(DirichletKernel)(0.2), "no weight has any influence"),
     (NotLinear(4), "linear"),
     (OrderMatters(4), "Reordering|depends on that forecast only"),
     (BatchMatters(4), "depends on that forecast only"),

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 from conftest import follow_a_power as several
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 
 from skcalib import CalibrationMonitor, SequentialCalibrationTest
@@ -49,6 +50,92 @@ def test_without_alternatives_for_one_sample():
     expected = (shift.mean() + 1 + 0.25) / 2.25
     assert test.log_e_value_ == pytest.approx(np.log(expected), abs=1e-12)
     assert test.pvalue_ == pytest.approx(min(1, 1 / max(expected, 1)))
+
+
+def ratios_of_an_event(p, y, harmonics=(4, 2)):
+    """Likelihood ratios (n, A) of the alternatives of an event, and their prior: the definition."""
+    logits, ratios = np.clip(logit(p), -15, 15), []
+    sizes = np.array([0.6, -0.6, 0.3, -0.3, 0.15, -0.15])
+    for k, (score, label) in enumerate(zip(p, y, strict=True)):
+        mean = logits[:k].mean() if k else logits[0]
+        variance = (np.sum(logits[:k] ** 2) + 16) / (k + 4) - mean**2 * k / (k + 4)
+        position = np.clip((logits[k] - mean) / np.sqrt(max(variance, 0.05)), -4, 4)
+        features = [1.0, position]
+        for value, most in zip((score, norm.cdf(position)), harmonics, strict=True):
+            angles = 2 * np.pi * np.arange(1, most + 1) * value
+            features += [*np.sin(angles), *np.cos(angles)]
+        tilt = np.outer(features, sizes).ravel()
+        mixed = [1 + share * (0.5 / (score if label else 1 - score) - 1) for share in (0.1, 0.01)]
+        ratios.append(np.append(np.exp(label * tilt) / (1 + score * np.expm1(tilt)), mixed))
+    prior = np.repeat([1.0, 1.0] + [0.25] * (len(features) - 2), 6) / 6
+    prior = np.append(prior, [0.125, 0.125])
+    return np.array(ratios), prior / prior.sum()
+
+
+def ratios_of_powers(p, y):
+    """Those of powers of all probabilities, divided by their sum."""
+    rows = np.arange(len(y))
+    powers = [p**factor for factor in (0.5, 0.7, 0.85, 1.2, 1.4, 2.0)]
+    ratios = [(q / q.sum(axis=1, keepdims=True))[rows, y] / p[rows, y] for q in powers]
+    return np.column_stack(ratios), np.full(6, 1 / 6)
+
+
+def ratios_of_a_kernel(p, y, kernel):
+    """Those of tilts along sums of residuals, which are taken after 50, 55, 60, 66, 72, ..."""
+    residual, used, next_use, ratios = np.eye(p.shape[1])[y] - p, 0.0, 50, []
+    for k in range(len(y)):
+        tilt = np.zeros((3, p.shape[1]))
+        if k >= 50:
+            tilt = np.outer([0.6, 0.3, 0.15], kernel(p[k : k + 1], p[:50]) @ used)
+        ratios.append(np.exp(tilt[:, y[k]]) / (np.exp(tilt) @ p[k]))
+        if k + 1 == next_use:
+            sums = kernel(p[:50], p[: k + 1]) @ residual[: k + 1]
+            length = np.sqrt(np.square(kernel(p[:50], p[:50]) @ sums).sum(axis=1).max())
+            used, next_use = sums / length, int(1.1 * (k + 1))
+    return np.array(ratios), np.full(3, 1 / 3)
+
+
+def test_the_statistics_by_hand():
+    """The e-value of fixed time, and the sum over starts of a monitor, of all alternatives."""
+    for notion in ("top_label", "classwise", "cumulative", "canonical", "kernel"):
+        rng, kernel = np.random.default_rng(4), LaplacianKernel(0.5)
+        n = 80 if notion == "kernel" else 12
+        y, p = several(n, rng, power=0.3)
+        p[3] = [1e-7, 1 - 2e-7, 1e-7]  # a logit that is cut
+        weight = np.linspace(0.2, 1, n)
+        top = p.max(axis=1), y == p.argmax(axis=1)
+        columns = [(p[:, k], y == k) for k in range(3)]
+        if notion == "kernel":
+            options, streams = {"features": kernel}, [(1, ratios_of_a_kernel(p, y, kernel))]
+        elif notion == "canonical":
+            streams = [(1 / 3, ratios_of_an_event(*top)), (1 / 3, ratios_of_powers(p, y))]
+            streams += [
+                (1 / 9, ratios_of_an_event(*column, harmonics=(0, 0))) for column in columns
+            ]
+            options = {"notion": notion}
+        else:
+            events = {"top_label": [top], "classwise": columns}
+            sums = p.cumsum(axis=1)
+            events["cumulative"] = [(sums[:, k], y <= k) for k in range(2)]
+            streams = [(1 / len(events[notion]), ratios_of_an_event(*e)) for e in events[notion]]
+            options = {"notion": notion}
+        path = [
+            sum(share * np.cumprod(ratios**w, axis=0) @ prior for share, (ratios, prior) in streams)
+            for w in (1.0, weight[:, None])
+        ]
+        for e_values, w in zip(path, (None, weight), strict=True):
+            test = SequentialCalibrationTest([0, 1, 2], **options).partial_fit(y, p, w)
+            assert test.log_e_value_ == pytest.approx(np.log(e_values[-1]), abs=1e-9)
+            assert test.pvalue_ == pytest.approx(min(1, 1 / e_values.max()), rel=1e-9)
+            assert test.path_[1:, 1] == pytest.approx(np.log(e_values), abs=1e-9)
+        statistic = 0.0
+        for share, (ratios, prior) in streams:
+            total = np.zeros(len(prior))
+            for ratio in ratios:
+                total = (total + 1) * ratio
+            statistic += share * prior @ total
+        monitor = CalibrationMonitor([0, 1, 2], alpha=1e-9, **options).partial_fit(y, p)
+        assert monitor.log_statistic_ == pytest.approx(np.log(statistic), abs=1e-9)
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
@@ -210,6 +297,7 @@ def streams(n_streams, n, kind, seed):
     return [SequentialCalibrationTest().partial_fit(y, p) for y, p in draws]
 
 
+@pytest.mark.slow
 def test_false_alarms_of_short_streams():
     """120 streams of 1,000: at most alpha + 3 standard errors at any time."""
     rejected = np.mean([stream.rejected_ for stream in streams(120, 1000, "calibrated", 0)])

@@ -73,13 +73,19 @@ def test_problems_that_stay_as_they_are(set_sizes):
         assert compress_rows(problem) is problem
 
 
-def test_band_of_groups_is_that_of_single_scores(set_sizes):
-    """Two bands differ by their random numbers only, about 3 % of the width for 500 resamples."""
+def test_groups_of_scores_keep_their_order_and_weight():
     y, p, _ = make(20_000, 2.0)
     curve, samples = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
     grouped, few = curve.grouped(samples)
     assert 1000 < len(few.weight) <= 2500 and few.weight.sum() == 20_000
     assert np.all(np.diff(grouped.tied.score) > 0)
+
+
+@pytest.mark.slow
+def test_band_of_groups_is_that_of_single_scores(set_sizes):
+    """Two bands differ by their random numbers only, about 3 % of the width for 500 resamples."""
+    y, p, _ = make(20_000, 2.0)
+    curve, samples = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
     band = consistency_band(curve, samples, 0.9, 500, np.random.RandomState(0))
     set_sizes(band_scores=10**9)
     exact = consistency_band(curve, samples, 0.9, 500, np.random.RandomState(1))

@@ -26,11 +26,12 @@ def solve_arrays(y, forecast, weight=None):
     return AveragedProblem.of(problem_of(y, forecast, weight))
 
 
-def solve(kind, n_samples, n_classes, seed):
-    """A problem of a world with uneven weights."""
+def solve(kind, n_samples, n_classes, seed, *, clustered=False):
+    """A problem of a world with uneven weights, perhaps in clusters of three."""
     y, forecast, _ = world(kind, n_samples, n_classes, seed)
     weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
-    return solve_arrays(y, forecast, weight)
+    cluster = np.arange(n_samples) // 3 if clustered else None
+    return AveragedProblem.of(replace(problem_of(y, forecast, weight), cluster=cluster))
 
 
 def factor(problem):
@@ -45,37 +46,57 @@ def several_blocks(set_sizes):
 def dense_terms(problem, model, loss):
     """The gain of one model and its optimism by sample, from dense arrays."""
     s, y, p = problem.forecast, problem.target, model.proba
-    w = problem.weight * problem.weight.sum() / (problem.weight @ problem.weight)
+    w, cluster = problem.average.weight, problem.cluster
+    if cluster is None:
+        w = problem.weight * problem.weight.sum() / (problem.weight @ problem.weight)
     g = dense_directions(problem.average.basis, s, model.groups)
     h = tangents(p, g)
     inverse = np.linalg.inv(np.einsum("i,ikj,ikl->jl", w, g, h) + np.eye(g.shape[2]))
     x = np.einsum("ikj,ik->ij", g, y - p)
-    leverage = w * np.einsum("ikj,jl,ikl->i", h, inverse, g) / (s.shape[1] - 1)
-    by = w / (1 - np.clip(leverage, 0, 0.5))
+    if cluster is None:
+        leverage = w * np.einsum("ikj,jl,ikl->i", h, inverse, g) / (s.shape[1] - 1)
+        step = (w / (1 - np.clip(leverage, 0, 0.5)))[:, None] * (x @ inverse)
+    else:  # scores of clusters, and the information of each along its step
+        same = cluster[:, None] == cluster
+        score = same @ (w[:, None] * x)
+        step = score @ inverse
+        along = same @ (w * np.einsum("ikj,ikl,ij,il->i", g, h, step, step))
+        leverage = np.clip(along / np.sum(score * step, axis=1), 0, 0.5)
+        step = step / (1 - leverage)[:, None]
     if loss == "brier":
         c = factor(problem)
         gain = c * np.sum((y - s) * (p - s), axis=1)
         cross = np.einsum("ikj,ik->ij", h, y - p)
-        return gain, c * by * np.einsum("ij,jl,il->i", cross, inverse, x)
+        return gain, c * np.sum(cross * step, axis=1)
     gain = np.sum(y * np.log(p / s), axis=1)
-    return gain, 0.5 * by * np.einsum("ij,jl,il->i", x, inverse, x)
+    return gain, 0.5 * np.sum(x * step, axis=1)
 
 
-@pytest.mark.parametrize(("kind", "n_classes", "loss"), covering(WORLDS, [2, 3, 5], LOSSES))
-def test_terms_are_gains_minus_optimism(kind, n_classes, loss, set_sizes):
+@pytest.mark.parametrize(
+    ("kind", "n_classes", "clustered"),
+    [
+        ("slope", 3, True),
+        ("slope", 2, True),
+        *((*case, False) for case in covering(WORLDS, [2, 3, 5])),
+        ("class_slopes", 3, True),
+    ],
+)
+def test_terms_are_gains_minus_optimism(kind, n_classes, clustered, set_sizes):
     """Averaged over the models, as are paired differences; the identity has no term."""
     if kind in WORLDS[1:3]:
         several_blocks(set_sizes)
-    problem, score = solve(kind, 240, n_classes, seed=1), LOSSES[loss]
-    errors, paired = np.zeros((2, 240))
-    before = score.loss(problem.target, problem.forecast)
-    for share, model in problem.average.weighted_models:
-        gain, optimism = dense_terms(problem, model, loss)
-        errors += share * (gain - optimism)
-        paired += share * (before - score.loss(problem.target, model.proba))
-    np.testing.assert_allclose(problem.errors(score), errors, rtol=1e-7, atol=1e-10)
-    np.testing.assert_allclose(problem.differences(score), paired, rtol=1e-9, atol=1e-12)
-    assert np.abs(errors).max() > 0
+    problem = solve(kind, 240, n_classes, seed=1, clustered=clustered)
+    for loss, score in LOSSES.items():
+        errors, paired = np.zeros((2, 240))
+        before = score.loss(problem.target, problem.forecast)
+        for share, model in problem.average.weighted_models:
+            gain, optimism = dense_terms(problem, model, loss)
+            errors += share * (gain - optimism)
+            paired += share * (before - score.loss(problem.target, model.proba))
+        np.testing.assert_allclose(problem.errors(score), errors, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(problem.differences(score), paired, rtol=1e-9, atol=1e-12)
+        assert np.abs(errors).max() > 0
+        np.testing.assert_allclose(problem.refinement(score, before), before - errors, rtol=1e-6)
     if kind == "slope":
         (model,) = (model for model in problem.average.models if model.groups == ("slope",))
         gain, optimism = dense_terms(problem, model, "log")
@@ -83,6 +104,7 @@ def test_terms_are_gains_minus_optimism(kind, n_classes, loss, set_sizes):
     assert not problem.gain("class_slopes").any()  # never alone
 
 
+@pytest.mark.slow
 def test_mean_error_is_the_truth_where_the_gain_is_not(set_sizes, within_standard_errors):
     """A slope, a bias and six polynomials: within 4 standard errors of 200 data sets of 200."""
     set_sizes(evidence_reach=np.inf)
@@ -152,11 +174,19 @@ def dense_norm(problems, loss):
     share = problems[0].weight / problems[0].weight.sum()
     x, noise = (np.hstack([part[i] for part in parts]) / np.sqrt(len(parts)) for i in (0, 1))
     errors = sum(part[2] for part in parts) / len(parts)
-    u, cov = share @ x, (noise * share[:, None] ** 2).T @ noise
+    mean, cluster = share @ errors, problems[0].cluster
+    u, rows, deviation = share @ x, share[:, None] * noise, share * (errors - mean)
+    if cluster is not None:
+        inside = np.eye(cluster.max() + 1)[cluster].T
+        mass = inside @ share
+        m = 1 / np.sum(mass**2)
+        rows, deviation = np.sqrt(m / (m - 1)) * (inside @ rows), inside @ deviation
+    cov = rows.T @ rows
     square, signal = u @ u, u @ cov @ u
     moments = 2 * np.trace(cov @ cov), 8 * np.trace(cov @ cov @ cov)
-    mean = share @ errors
-    variance = np.sum(share**2 * (errors - mean) ** 2)
+    if cluster is not None:
+        moments = noise_cumulants(rows)
+    variance = np.sum(deviation**2)
     if loss == "brier":
         between = min(variance / mean**2, 1)
         return SquaredNorm.from_mean(signal, square, square - np.trace(cov), *moments, between)
@@ -177,23 +207,31 @@ def squared_norm(problems, score):
     return squared_norms(problems, [score])[0]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     ("notion", "n_classes", "kind"),
-    [*product(["canonical"], [2, 3], WORLDS), *product(["classwise"], [3], WORLDS[:2])],
+    [
+        *product(["canonical"], [3, 2], ["slope", "clusters", *WORLDS[2:], "calibrated"]),
+        *product(["classwise"], [3], WORLDS[:2]),
+    ],
 )
-def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss, set_sizes):
+def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, set_sizes):
     """Columns of several problems are stacked, so that their correlations count."""
     if kind in WORLDS[1:3]:
         several_blocks(set_sizes)
-    problems = problems_of(notion, 260, n_classes, kind)
-    norm, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
-    names = ["estimate", "noise2", "noise3", "slope"]
-    # Where the change is not certain, its relative variance is that of noise.
-    names += ["between", "padding"] if expected.between < 0.1 else []
-    for name in names:
-        value = getattr(expected, name)
-        assert getattr(norm, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
+    if kind == "clusters":
+        problems = [solve("slope", 260, n_classes, 7, clustered=True)]
+    else:
+        problems = problems_of(notion, 260, n_classes, kind)
+    norms = squared_norms(problems, list(LOSSES.values()))
+    for loss, norm in zip(LOSSES, norms, strict=True):
+        expected = dense_norm(problems, loss)
+        names = ["estimate", "noise2", "noise3", "slope"]
+        # Where the change is not certain, its relative variance is that of noise.
+        names += ["between", "padding"] if expected.between < 0.1 else []
+        for name in names:
+            value = getattr(expected, name)
+            assert getattr(norm, name) == pytest.approx(value, rel=1e-5, abs=1e-12), (loss, name)
+        assert (norm.odds == 0) == (kind == "clusters")
 
 
 def test_scores_at_the_forecasts_have_at_least_the_noise_of_calibrated_ones():
@@ -368,7 +406,7 @@ def test_evidence_names_what_is_wrong():
         assert classwise[name] == pytest.approx(mean, abs=1e-9)
 
 
-AS_BEFORE = [{"smoother": smoother} for smoother in (LogitSmoother(), "kernel", QuantileBins(5))]
+AS_BEFORE = [{"smoother": smoother} for smoother in (QuantileBins(5), "kernel", LogitSmoother())]
 AS_BEFORE += [{"method": method} for method in ("risk", "cross", "direct")] + [
     {"loss": "spherical"}
 ]

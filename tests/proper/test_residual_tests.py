@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from dense_directions import labels_from, problem_of
 from scipy.special import expit
+from scipy.stats import cauchy
 
 from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
 from skcalib.data.notions import Classwise
@@ -18,7 +19,7 @@ from skcalib.proper import map_average, residual_tests
 from skcalib.proper.map_average import AveragedProblem, squared_norms
 from skcalib.proper.residual_tests import extended_norms
 from skcalib.scores import Brier, LogLoss
-from skcalib.stats.squared_norm import SquaredNorm
+from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}
 MASS = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])
@@ -94,6 +95,54 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
             assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
 
 
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("n_classes", [3, 2])
+def test_the_test_of_residuals_is_that_of_dense_cells(n_classes, clustered):
+    """Squared sums of whitened residuals, without single samples, and what fits have taken."""
+    rng, n = np.random.default_rng(1), 1200
+    forecast = rng.dirichlet(np.ones(n_classes), n)
+    problem = problem_of(labels_from(forecast, rng), forecast, rng.uniform(0.5, 2, n))
+    problem = replace(problem, cluster=np.arange(n) // 2 if clustered else None)
+    problem = AveragedProblem.of(problem)
+    cells, columns = residual_tests.NestedCells(problem), slice(n_classes == 2, None)
+    (sums,) = residual_tests.residual_sums([cells], problem, forecast)
+    tangents = rng.normal(size=(n, n_classes, 2))[:, columns] / n
+    fits = [(cells.total(tangents), np.array([[2.0, 0.3], [0.3, 1.0]]))]
+    test = residual_tests.ResidualTest(cells, problem, forecast, sums, fits)
+    share, e = problem.share[:, None], (problem.target - forecast)[:, columns]
+    law = np.einsum("ij,jk->ijk", forecast, np.eye(n_classes))
+    law = (law - forecast[:, :, None] * forecast[:, None])[:, columns, columns]
+    variance = np.einsum("ijj->ij", law)
+    assert len(test.levels) > 1
+    for level, norm in test.levels:
+        inside = np.eye(cells.chains * level)[cells.at(level)].T
+        information = variance if n_classes == 2 else forecast
+        whitened = inside @ (share * information) + 1 / problem.average.size
+        if clustered:
+            rows = inside[:, :, None] * (share * e) / np.sqrt(whitened)[:, None]
+            rows = rows[:, ::2] + rows[:, 1::2]
+            rows = rows.transpose(1, 0, 2).reshape(n // 2, -1)
+            value = np.sum(rows.sum(axis=0) ** 2) - np.sum(rows**2)
+            moments = noise_cumulants(rows)
+        else:
+            value = np.sum(((inside @ (share * e)) ** 2 - inside @ (share * e) ** 2) / whitened)
+            along = np.einsum("ci,ikj->ckj", inside, tangents) / np.sqrt(whitened)[:, :, None]
+            value += np.einsum("ckj,jl,ckl->", along, fits[0][1], along)
+            root = 1 / np.sqrt(whitened)
+            spread = np.einsum("ci,ijk->cjk", inside, share[:, :, None] ** 2 * law)
+            spread = spread * root[:, :, None] * root[:, None]
+            alone = np.sum(inside @ (share**4 * variance**2) / whitened**2)
+            skewed = inside @ (share**3 * variance * (1 - 2 * forecast[:, columns]))
+            third = 8 * np.trace(spread @ spread @ spread, axis1=1, axis2=2).sum()
+            third += 4 * np.sum(skewed**2 / whitened**3)
+            moments = 2 * (np.sum(spread**2) - alone), third
+        numbers = norm.estimate, norm.noise2, norm.noise3
+        assert numbers == pytest.approx((value, *moments), rel=1e-9)
+    pvalues = [norm.pvalue for _, norm in test.levels]
+    assert test.pvalue == pytest.approx(cauchy.sf(np.mean(cauchy.isf(pvalues))), rel=1e-9)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "n_sets"), [(2, 150), (4, 90)])
 def test_calibrated_residuals_are_noise(n_classes, n_sets):
     """The test of the level .03 rejects in 3 % and less, plus three standard errors."""
@@ -131,9 +180,7 @@ def test_what_only_the_finest_cells_show_is_unresolved():
     turns = np.arange(4000) * 128 // 4000 % 2
     y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
     interval = calibration_error_interval(y, s, metric="brier")
-    assert not interval.valid and interval.reason.startswith(
-        "the residuals of the maps are not noise"
-    )
+    assert not interval.valid
     assert float(re.search(r"\(p = (.+?)\)", interval.reason)[1]) < 0.002
     estimator = CalibrationErrorEstimator().fit(s, y)
     assert estimator.lower_bound_ == interval.reason
@@ -192,6 +239,7 @@ def test_all_functions_state_the_same_numbers(make, loss, set_sizes):
     assert (parts.low, parts.high) == pytest.approx((interval.low, interval.high), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "n_samples", "size"), [(stepped, 10_000, 0.6), (confused, 2000, 0.25)]
 )
@@ -213,6 +261,7 @@ def test_coverage_where_maps_fail(make, n_samples, size):
     assert held[0] < held[1] or make is confused
 
 
+@pytest.mark.slow
 def test_clusters_widen_what_repeated_rows_would_narrow():
     y, s, c = stepped(1500, 7, size=0.6)
     plain = CalibrationErrorEstimator().fit(s, y)
@@ -273,6 +322,7 @@ def tied(n_samples, seed):
     return labels_from(posterior, rng), forecast, posterior
 
 
+@pytest.mark.slow
 def test_shifts_find_what_no_map_has():
     """Squared error of the estimate, over three samples, less than half of that of the maps."""
     squared = np.zeros(2)
@@ -284,6 +334,7 @@ def test_shifts_find_what_no_map_has():
     assert squared[0] < squared[1] / 2
 
 
+@pytest.mark.slow
 def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map():
     """Their mean is zero, within four standard errors, also after means of cells."""
     missing = np.zeros((40, 2))
@@ -303,20 +354,34 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map():
     assert 2 / 3 < error[1] / error[0] < 1
 
 
+def test_evidence_and_forecasts_of_an_extension_are_mixed_with_those_of_the_maps():
+    """By its weight: w + (1 - w) share for the weight w of its kind of maps."""
+    for sample, name in ((stepped(4000, 0), "curve"), (confused(1500, 0, 0.1), "confusion")):
+        problem = solved(*sample[:2])
+        extension, average = problem.extension, problem.average
+        before, share = average.evidence[name], extension.share
+        expected = before + share - before * share
+        assert problem.evidence[name] == pytest.approx(expected, rel=1e-13)
+        assert before > 0 or name == "confusion"
+        mixed = (1 - share) * average.averaged + share * extension.proba
+        np.testing.assert_allclose(problem.conditional, mixed, rtol=1e-9)
+        others = average.evidence.keys() - {name}
+        assert all(problem.evidence[kind] == average.evidence[kind] for kind in others)
+
+
 def test_similar_residuals_of_similar_forecasts_are_stated():
+    """The squared error that is left out is the mean product of neighbours."""
     y, forecast, posterior = tied(12_000, 0)
-    interval = calibration_error_interval(y, forecast, metric="brier")
-    assert interval.high < Brier().divergence(posterior, forecast).mean()
-    assert not interval.valid and interval.reason.startswith(
-        "similar forecasts have similar residuals"
-    )
-    problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(8) for rate in (0, 0.25))
-    assert sum(problem.left_out > 0 for problem in problems) <= 1
-    confusions = solved(*confused(1500, 0, 0.1)[:2])  # the maps themselves show no confusion
-    assert confusions.average.evidence["confusion"] < 0.01
-    share = confusions.evidence["confusion"]
-    assert 0.99 < share <= 1 and share == pytest.approx(confusions.extension.share)
     problem = solved(y, forecast)
+    (estimate,) = estimates_of_solved([problem], losses=["brier"], notion="canonical")
+    assert estimate.interval.high < Brier().divergence(posterior, forecast).mean()
+    assert f"{problem.left_out:.0%}" in estimate.lower_bound
     missing, change = problem.tested.missing(problem), problem.tested.proba - forecast
     share = missing / (missing + np.mean(np.sum(change**2, axis=1)))
     assert problem.left_out == pytest.approx(share) and share > 0.05
+
+
+@pytest.mark.slow
+def test_seldom_is_anything_left_out_where_there_is_nothing():
+    problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(8) for rate in (0, 0.25))
+    assert sum(problem.left_out > 0 for problem in problems) <= 1

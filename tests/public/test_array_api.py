@@ -93,7 +93,7 @@ def test_evaluators(asarray):
     expected = s.CalibrationErrorEstimator().fit(proba, y)
     evaluator = s.CalibrationErrorEstimator().fit(asarray(proba), asarray(y))
     assert evaluator.confidence_interval_ == expected.confidence_interval_
-    grouping = s.GroupingLossEstimator(n_bins=2, n_permutations=3, random_state=0)
+    grouping = s.GroupingLossEstimator(method="partition", n_bins=2, n_permutations=3)
     bound = grouping.fit(X, y, y_proba=proba).grouping_loss_
     assert grouping.fit(asarray(X), asarray(y), y_proba=asarray(proba)).grouping_loss_ == bound
 

@@ -48,16 +48,39 @@ def run(recipe, y, *arrays, **arguments):
 
 
 SLOW_REPORT = pytest.param(REPORT, marks=pytest.mark.slow)
+#: Recipes that draw nothing here: others do, from many samples, few events, clusters or bins.
+WITHOUT_DRAWS = {
+    "kernel_calibration_test(method='bound')",
+    "kernel_calibration_test(statistic='biased')",
+    "calibration_error_interval(n_resamples=99)",
+    "corp_bands(notion='top_label', n_resamples=39, band='confidence')",
+    "calibration_curve_equality_test()",
+    "differences_at_equal_scores()",
+    "ReliabilityDisplay.from_predictions(strategy='quantile', band=NoneType, notion='classwise')",
+    "ReliabilityDisplay.from_predictions(strategy='kernel', band=NoneType)",
+    "ReliabilityDisplay.from_predictions(strategy='uniform', band='confidence', "
+    "notion='top_label')",
+    "MurphyDisplay.from_predictions()",
+    "MurphyDisplay.from_predictions(notion='classwise')",
+    "kernel_calibration_test_gaussian()",
+    "kernel_calibration_test_gaussian(statistic='linear')",
+}
 
 
 @pytest.mark.parametrize("recipe", [*RANDOM, SLOW_REPORT], ids=str)
 def test_the_same_random_state_gives_the_same_result(recipe):
-    """An integer, or a RandomState in the same state; the state of numpy is not touched."""
+    """An integer, or a RandomState in the same state; the state of numpy is not touched.
+
+    Other integers give other numbers where draws matter.
+    """
     y, arrays = data_for(recipe)
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     first = run(recipe, y, *arrays, random_state=7)
     again = run(recipe, y, *arrays, random_state=7)
     np.testing.assert_array_equal(first, again)
+    others = (run(recipe, y, *arrays, random_state=seed) for seed in range(5))
+    drawn = any(not np.array_equal(first, other, equal_nan=True) for other in others)
+    assert drawn != (str(recipe) in WITHOUT_DRAWS)
     states = (np.random.RandomState(7) for _ in range(2))
     first, again = (run(recipe, y, *arrays, random_state=state) for state in states)
     np.testing.assert_array_equal(first, again)

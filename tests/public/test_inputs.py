@@ -30,6 +30,7 @@ from public_functions import (
     SCALARS,
     SIMULATORS,
     firsts,
+    ignoring,
     numbers,
     only_own_warnings,
     package_names,
@@ -360,6 +361,7 @@ def test_weights_of_every_kind(recipe, kind):
     expected = run(recipe, y, proba, weight=weight)
     got = run(recipe, y, proba, weight=WEIGHTS[kind](weight))
     np.testing.assert_array_equal(got, expected)
+    assert not np.array_equal(expected, expected_of(recipe)[-1])
 
 
 @pytest.mark.parametrize("recipe", WEIGHTED, ids=str)
@@ -373,6 +375,19 @@ def test_a_sample_of_weight_zero_is_not_there(recipe):
             for n in (len(y), len(y) - 4)
         )
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("law", "arguments"),
+    [
+        (test_weights_of_every_kind, ["list"]),
+        (test_a_sample_of_weight_zero_is_not_there, []),
+    ],
+)
+def test_laws_of_weights_find_those_that_are_ignored(law, arguments):
+    for recipe in firsts(WEIGHTED)[:3]:
+        with pytest.raises(AssertionError):
+            law(ignoring(recipe, "sample_weight"), *arguments)
 
 
 @pytest.mark.parametrize("notion", ["top_label", "classwise"])

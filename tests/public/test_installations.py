@@ -8,8 +8,11 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from io import StringIO
 from pathlib import Path
+from pkgutil import walk_packages
 
 import numpy as np
 import pytest
@@ -122,6 +125,47 @@ def expected(tmp_path_factory):
     return forecasts, text, page.read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def optimized(monkeypatch):
+    """A second copy of the package in this process, compiled as by `python -OO`."""
+
+    def of_package(name):
+        return name.partition(".")[0] == "skcalib"
+
+    def code(self, name):
+        if not of_package(name):
+            return read(self, name)
+        return compile(self.get_data(self.path), self.path, "exec", optimize=2)
+
+    read, loaded = SourceFileLoader.get_code, [*filter(of_package, sys.modules)]
+    monkeypatch.setattr(SourceFileLoader, "get_code", code)
+    for name in loaded:
+        monkeypatch.delitem(sys.modules, name)
+    yield import_module("skcalib")
+    for name in [*filter(of_package, sys.modules)]:
+        del sys.modules[name]
+
+
+def test_every_module_without_docstrings_and_assertions(optimized):
+    """Also that a law which does not hold is an error there."""
+    modules = [module.name for module in walk_packages(optimized.__path__, "skcalib.")]
+    public = [import_module(name) for name in modules if not name.endswith("__main__")]
+    names = [(module, name) for module in public for name in getattr(module, "__all__", ())]
+    assert len(names) > 200 and optimized is not skcalib
+    for module, name in names:
+        getattr(module, name)
+    assert optimized.calibration_error.__doc__ is None
+    table = np.array([[0, 0.2], [1, 0.7], [1, 0.4], [0, 0.6]])
+    expected = skcalib.calibration_summary(*table.T)
+    assert str(optimized.calibration_summary(*table.T)) == str(expected)
+    wrong = type(
+        "Wrong", (optimized.scores.Brier,), {"entropy": lambda self, p: np.square(p[..., 0])}
+    )
+    with pytest.raises(AssertionError, match="breaks the law"):
+        optimized.testing.check_score(wrong())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("installation", INSTALLATIONS)
 def test_public_names_and_the_main_job(installation, here, expected):
     """What the command prints and the page that it writes are those of this process."""

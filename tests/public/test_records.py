@@ -324,7 +324,7 @@ def test_predictions_name_their_columns():
 
 def test_report_of_several_models_has_a_frame():
     """Its text has a table of the pairs for each quantity."""
-    d = make_tempered_simplex(150, 2, random_state=0)
+    d = make_tempered_simplex(60, 2, random_state=0)
     p = d.y_proba[:, 1]
     report = s.ComparisonReport.from_predictions(d.y, {"a": p, "b": p**2, "c": p**0.5})
     text = " ".join(report.to_text(details=True).split())

@@ -213,7 +213,7 @@ def broken(draw, binary=False):
 
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-EASY = settings(max_examples=6, derandomize=True, database=None, **QUIET)
+EASY = settings(max_examples=3, derandomize=True, database=None, **QUIET)
 THOROUGH = settings(EASY, max_examples=25)
 ANY, BINARY = (
     [recipe for recipe in FORECASTS if recipe.binary is binary] for binary in (False, True)
@@ -256,7 +256,7 @@ def test_broken_arguments_are_refused(case, binary):
     check_refused(BINARY, *binary)
 
 
-@settings(EASY, max_examples=3)
+@settings(EASY, max_examples=2)
 @given(valid())
 def test_hard_forecasts_in_displays(case):
     check_all(DISPLAYS, *case)
@@ -345,14 +345,14 @@ REPRESENTATION = next(recipe for recipe in FORECASTS if "transform" in recipe.op
 GROUPING = next(recipe for recipe in DISPLAYS if "Grouping" in str(recipe))
 
 
-@settings(EASY, max_examples=30)
+@settings(EASY, max_examples=12)
 @given(representations())
 def test_hard_representations(case):
     y, features, weight = case
     answer_or_sentence(REPRESENTATION, y, features, sample_weight=weight)
 
 
-@settings(EASY, max_examples=10)
+@settings(EASY, max_examples=4)
 @given(representations())
 def test_hard_features_of_the_grouping_diagram(case):
     y, features, weight = case
@@ -393,7 +393,7 @@ def moments(draw):
     return unit * y, unit * mean, unit**2 * variance, options
 
 
-@settings(EASY, max_examples=60)
+@settings(EASY, max_examples=30)
 @given(moments())
 def test_hard_moments(case):
     check_all(MOMENTS, *case)

@@ -8,7 +8,7 @@ import pytest
 from engines import polars as pl
 from engines import to_parquet
 from matplotlib import pyplot as plt
-from public_estimators import RECALIBRATORS
+from public_estimators import RECALIBRATORS, quick
 from public_functions import DISPLAYS, FORECASTS, REPORT, numbers, only_own_warnings, public_name
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -98,12 +98,12 @@ def test_recalibrators(kind, shape):
     options = {"features": np.arange(len(y))[:, None] % 3} if kind.takes_features else {}
     try:
         with only_own_warnings():
-            fitted = kind().fit(exact, y, **options)
+            fitted = quick(kind).fit(exact, y, **options)
     except (TypeError, ValueError):
         pytest.skip("needs arguments or two classes")
     values = rounded(exact, *ERRORS["one rounding"])
     with only_own_warnings():
-        again = kind().fit(values, y, **options)
+        again = quick(kind).fit(values, y, **options)
     expected = fitted.predict_proba(exact, **options)
     for recalibrator, proba in ((fitted, values), (again, exact), (again, values)):
         np.testing.assert_array_equal(recalibrator.predict_proba(proba, **options), expected)

@@ -209,11 +209,15 @@ def test_nothing_in_the_library_executes_files():
     """Read from the source: no unpickling, no evaluation of text, and numpy told not to."""
     banned = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
     calls = {"eval", "exec", "compile", "__import__"}
+    words = re.compile("|".join(banned | {rf"(?<![.\w]){name}\(" for name in calls} | {"load"}))
     for path in sorted(Path(s.__file__).parent.rglob("*.py")):
         if path.parent.name == "testing":  # its laws pickle and unpickle what they were given
             continue
         with tokenize.open(path) as file:
-            tree = ast.parse(file.read())
+            text = file.read()
+        if not words.search(text):
+            continue
+        tree = ast.parse(text)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 assert not banned & {alias.name.split(".")[0] for alias in node.names}, path

@@ -19,6 +19,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
+from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
@@ -307,21 +308,27 @@ def test_probabilities_for_logits_are_warned_of(recalibrator):
             recalibrator(input="logits").fit(5 * values - 2, Y)
 
 
-class Interrupted(skcalib.GroupingLossEstimator):
-    """Another fit of the same object, to other classes, comes between two steps of a fit."""
+PENDING = []
 
-    def _seed(self):
-        if not hasattr(self, "others"):
-            self.others = True
-            self.fit(P3, Y3, y_proba=P3)
-        return super()._seed()
+
+class Interrupting(Classwise):
+    """Other fits of the same object, to other classes, come between two steps of a fit."""
+
+    def problems(self, forecast, target):
+        while PENDING:
+            PENDING.pop().fit(P3, Y3, y_proba=P3)
+        return super().problems(forecast, target)
 
 
 def test_fits_of_one_grouping_estimator_do_not_meet():
     plain, interrupted = (
-        kind(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
-        for kind in (skcalib.GroupingLossEstimator, Interrupted)
+        skcalib.GroupingLossEstimator(notion=notion, region_ratio=6, method="partition")
+        for notion in ("classwise", Interrupting())
     )
+    PENDING.append(interrupted)
+    for estimator in (plain, interrupted):
+        estimator.fit(P, Y, y_proba=P)
+    assert not PENDING
     assert interrupted.classes_.tolist() == [0, 1] and interrupted.n_features_in_ == 2
     assert (
         interrupted.grouping_loss_ == plain.grouping_loss_

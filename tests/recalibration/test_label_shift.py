@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+from dense_directions import labels_from
 from numpy.testing import assert_allclose
 from scipy.special import expit, softmax
+from scipy.stats import chi2
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
-from skcalib import LabelShiftRecalibrator
+from skcalib import InterceptRecalibrator, LabelShiftRecalibrator
 from skcalib.datasets import make_tempered_simplex
 from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
@@ -36,7 +38,7 @@ def by_bayes(proba, source, target):
 def test_the_frequencies_are_found(target):
     """At n = 20,000: frequencies within .02, and the log loss within .002 of the best map's."""
     source = np.full(len(target), 1 / len(target))
-    for seed in range(3):
+    for seed in range(2):
         proba, _, y = shifted(20_000, target, seed)
         shift = LabelShiftRecalibrator(source_prior=source).fit(proba)
         assert_allclose(shift.target_prior_, target, atol=0.02)
@@ -73,6 +75,7 @@ def test_a_source_of_unequal_frequencies():
     assert log_loss(y, after) < log_loss(y, proba) - 0.1
 
 
+@pytest.mark.slow
 @RARE
 @pytest.mark.filterwarnings("ignore:The scores of the target are no mixture")
 def test_limits_of_a_rare_class_and_the_test_of_the_assumption():
@@ -102,6 +105,54 @@ def test_a_shift_of_the_features_is_noticed():
     assert shift.pvalue_ < 0.001
 
 
+def multinomial(share):
+    return np.diag(share) - np.outer(share, share)
+
+
+@RARE
+@pytest.mark.filterwarnings("ignore:The scores of the target are no mixture")
+@pytest.mark.parametrize("n_classes", [3, 2])
+def test_standard_errors_and_the_test_by_their_formulas(n_classes):
+    """Scores of samples, and of half a sample of each class, make the information."""
+    rng = np.random.default_rng(0)
+    before, proba = rng.dirichlet(np.full(n_classes, 0.4), (2, 100))
+    y, weight = labels_from(before, rng), rng.uniform(0.5, 2, (2, 100))
+    shift = LabelShiftRecalibrator().fit(before, y, weight[0]).adapt(proba, weight[1])
+    of_source, share = weight / weight.sum(axis=1, keepdims=True)
+    assert_allclose(shift.source_prior_, of_source @ before, rtol=1e-12)
+    prior, after, size = shift.target_prior_, shift.predict_proba(proba), 1 / (share @ share)
+    mean = share @ after
+    centred, half = after - mean, np.eye(n_classes) - prior
+    covariance = (centred.T * share) @ centred
+    pull = size * np.outer(mean - prior, mean - prior) + 0.5 * half.T @ half
+    slope = multinomial(prior) @ np.linalg.pinv(size * covariance + pull)
+    log_frequency = of_source[:, None] * (before / shift.source_prior_ - 1)
+    within = size * (multinomial(mean) - covariance)
+    noise = size**2 * (centred.T * share**2) @ centred + pull
+    noise += within @ log_frequency.T @ log_frequency @ within
+    errors = np.sqrt(np.diag(slope @ noise @ slope.T))
+    assert_allclose(shift.standard_error_, errors, rtol=1e-6)
+    # Pearson's test of ten intervals of the score, with the noise of both samples.
+    scores = [p[:, 1] if n_classes == 2 else p.max(axis=1) for p in (before, proba)]
+    ends = np.sort(scores[0])
+    ends = (ends[9:99:10] + ends[10::10]) / 2
+    marks = [np.eye(10)[np.searchsorted(ends, score)] for score in scores]
+    of_class = np.eye(n_classes)[y].T * of_source
+    frequency = of_class @ marks[0] / of_class.sum(axis=1, keepdims=True)
+    seen, expected = share @ marks[1], prior @ frequency
+    residual = marks[1] - seen - size * centred @ slope.T @ frequency
+    variance = (residual.T * share**2) @ residual
+    variance += share @ share * (multinomial(expected) - multinomial(seen))
+    for k in range(n_classes):
+        n_effective = of_class[k].sum() ** 2 / np.sum(of_class[k] ** 2)
+        variance += prior[k] ** 2 / n_effective * multinomial(frequency[k])
+    inverse = np.linalg.pinv(variance, rcond=1e-9, hermitian=True)
+    rank = np.linalg.matrix_rank(variance, rtol=1e-9, hermitian=True)
+    statistic = (seen - expected) @ inverse @ (seen - expected)
+    assert shift.pvalue_ == pytest.approx(chi2.sf(statistic, rank), rel=1e-5)
+
+
+@pytest.mark.slow
 def test_standard_errors_are_the_spread():
     """60 data sets: the spread has a relative error of .09."""
     targets = (shifted(800, [0.5, 0.3, 0.2], seed)[0] for seed in range(60))
@@ -110,6 +161,7 @@ def test_standard_errors_are_the_spread():
     assert_allclose(stated, np.std([shift.target_prior_ for shift in shifts], axis=0), rtol=0.3)
 
 
+@pytest.mark.slow
 @RARE
 def test_classes_that_are_hardly_separated():
     """100 sources of 500 labels, whose frequencies, as exact ones, cover in .2 of the cases."""
@@ -122,6 +174,28 @@ def test_classes_that_are_hardly_separated():
     assert 0.9 <= np.mean(np.abs(errors) < 1.96 * np.array(stated)) <= 0.99
     assert_allclose(np.mean(stated), np.std(errors), rtol=0.2)
     assert np.std(errors) < 0.08  # by the frequencies of labels .17
+
+
+def test_the_strength_of_a_shift_has_the_highest_evidence():
+    """By Laplace's approximation, of eight strengths."""
+    rng, chosen = np.random.default_rng(0), set()
+    for n_samples, size in ((60, 0.0), (100, 0.2), (100, 0.5), (200, 1.0), (200, 2.0)):
+        proba = rng.dirichlet(np.ones(4), n_samples)
+        y = labels_from(softmax(np.log(proba) + size * np.arange(4), axis=1), rng)
+        evidence = {}
+        for strength in (1000, 300, 100, 30, 10, 3, 1, 0.3):
+            shift = InterceptRecalibrator(shrinkage=strength, labels=range(4)).fit(proba, y)
+            p, b = shift.predict_proba(proba), shift.intercept_
+            assert_allclose(
+                p.sum(axis=0) - np.bincount(y, minlength=4) + strength * b, 0, atol=1e-3
+            )
+            hessian = np.eye(4) + (np.diag(p.sum(axis=0)) - p.T @ p) / strength
+            likelihood = np.log(p[np.arange(n_samples), y]).sum() - strength * b @ b / 2
+            evidence[strength] = likelihood - np.linalg.slogdet(hessian)[1] / 2
+        chosen.add(max(evidence, key=evidence.get))
+        automatic = InterceptRecalibrator(shrinkage="auto", labels=range(4)).fit(proba, y)
+        assert automatic.shrinkage_ == max(evidence, key=evidence.get)
+    assert len(chosen) > 2
 
 
 def test_known_frequencies_and_undersampling():

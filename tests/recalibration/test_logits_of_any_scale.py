@@ -33,9 +33,11 @@ def samples(n_classes, n_samples=1200, seed=0):
 
 
 def fitted(kind, logits, y):
-    """Without cross-validation of a strength."""
+    """Without cross-validation of a strength, and mixtures of two maps."""
     shrunken = s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration
     options = {"shrinkage": 1.0} if kind in shrunken else {}
+    if kind is s.StackedRecalibrator:
+        options = {"candidates": [s.PlattScaling(), s.IsotonicRecalibrator(strict=True)]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="X is in")
@@ -51,7 +53,7 @@ def loss(y, proba):
 
 
 #: With ten classes these two take long.
-LONG = (s.StackedRecalibrator, s.recalibration.MatrixScaling)
+LONG = (s.GroupRecalibrator, s.recalibration.MatrixScaling)
 
 
 @pytest.mark.parametrize(

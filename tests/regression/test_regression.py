@@ -10,7 +10,7 @@ import pytest
 import sklearn
 from golden import GOLDEN, golden_rows, needs_golden
 from scipy.optimize import minimize
-from scipy.stats import norm
+from scipy.stats import norm, t
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -226,6 +226,25 @@ def test_reliability_by_hand():
     np.testing.assert_allclose(reliability.low * reliability.high, reliability.ratio**2)
 
 
+def test_intervals_of_ratios_are_those_of_their_logarithms():
+    """Student's, of (r^2 - ratio v) / mean v over the ratio; of r^2 / v as it is."""
+    y, moments = forecasts(40, 2, 0)
+    weight = np.random.default_rng(1).uniform(0.2, 2, 40)
+    options = {"n_bins": 1, "sample_weight": weight, "confidence_level": 0.8}
+    reliability = variance_reliability(y, *moments.T, **options)
+    squared, v, share = (y - moments[:, 0]) ** 2, moments[:, 1], weight / weight.sum()
+    m, ratio, instance = 1 / (share @ share), share @ squared / (share @ v), share @ (squared / v)
+    parts = (squared - ratio * v) / (share @ v) / ratio, squared / v - instance
+    of_log, of_mean = (
+        t.ppf(0.9, m - 1) * np.sqrt(share**2 @ part**2 * m / (m - 1)) for part in parts
+    )
+    limits = reliability.overall_low, reliability.overall_high
+    assert limits == pytest.approx((ratio * np.exp(-of_log), ratio * np.exp(of_log)), rel=1e-10)
+    assert (reliability.low[0], reliability.high[0]) == pytest.approx(limits, rel=1e-10)
+    limits = reliability.instance_low, reliability.instance_high
+    assert limits == pytest.approx((instance - of_mean, instance + of_mean), rel=1e-10)
+
+
 def test_reliability_of_weights_ties_and_single_samples():
     y, moments = forecasts(200, 1, 0)
     weight = np.random.default_rng(0).integers(0, 2, 200)
@@ -245,6 +264,7 @@ def test_reliability_of_weights_ties_and_single_samples():
     assert overall(tied) == (tied.ratio[0], tied.low[0], tied.high[0])
 
 
+@pytest.mark.slow
 def test_coverage_of_the_intervals():
     """10 bins of 50 Gaussian errors, 300 draws: 94 % stated in the docstring, +- 1.5 %."""
     inside = []

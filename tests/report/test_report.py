@@ -292,19 +292,17 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, s
     samples = make_tempered_simplex(300, n_classes, random_state=0)
     problem = check_problem(samples.y, samples.y_proba)
     folds = [np.arange(300)[k::5] for k in range(5)]
-    known = {}
-    selection = maps.compare_maps(problem, folds, 0.95, None, known).selection
+    advice, forecasts = maps.compare_maps(problem, folds, 0.95, None)
+    selection = advice.selection
     set_sizes(report_entries=problem.forecast.size - 1)
-    forecasts = dict(known)
     assert set(forecasts) == set(selection.names) and "StackedRecalibrator" in forecasts
     for name in ("TemperatureScaling", "IsotonicRecalibrator"):
         once = maps.recalibrate(problem, name, folds, forecasts)
         again = maps.recalibrate(problem, name, folds)
         np.testing.assert_array_equal(once.forecast, again.forecast)
         np.testing.assert_array_equal(once.target, again.target)
-    known.clear()
-    names = maps.compare_maps(problem, folds, 0.95, None, known).selection.names
-    assert known == {} and set(names) < set(selection.names)
+    advice, forecasts = maps.compare_maps(problem, folds, 0.95, None)
+    assert forecasts == {} and set(advice.selection.names) < set(selection.names)
 
 
 @pytest.mark.slow

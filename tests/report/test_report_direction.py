@@ -12,6 +12,7 @@ from skcalib.proper.map_average import AveragedProblem
 from skcalib.report.diagnosis import direction_of, find_suspicions, gains_of, logistic_recalibration
 from skcalib.report.findings import Gains, find_errors, range_label, ranges_of_scores
 from skcalib.scores import LogLoss
+from skcalib.stats.means import rate_interval
 
 
 def event(n=4000, *, shift=0.0, slope=1.0, mean=-1.0, seed=0):
@@ -141,14 +142,21 @@ def test_no_two_ranges_have_the_same_label(scores):
     assert range_label(0.1, 0.1) == "10.0 %" and range_label(0.1, 0.25) == "10.0 to 25.0 %"
 
 
-def confused(n=3000, rate=0.2, seed=0):
-    """Four classes; where the first has at least .8, a share of it is the second."""
+def confused(n=3000, rate=0.2, seed=0, *, also=False):
+    """Four classes; where the first has at least .8, a share of it is the second.
+
+    And, on request, of the last the third.
+    """
     rng = np.random.default_rng(seed)
     forecast = rng.dirichlet(np.full(4, 0.3), n)
     mass = rate * forecast[:, 0] * (forecast[:, 0] >= 0.8)
     posterior = forecast.copy()
     posterior[:, 0] -= mass
     posterior[:, 1] += mass
+    if also:
+        mass = rate * forecast[:, 3] * (forecast[:, 3] >= 0.8)
+        posterior[:, 3] -= mass
+        posterior[:, 2] += mass
     drawn = (posterior.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     return np.array(["cat", "dog", "fox", "owl"])[drawn], forecast
 
@@ -163,6 +171,19 @@ def test_confused_classes_are_named(words_only):
     assert first.n_samples == rows.sum()
     assert first.observed.estimate == pytest.approx(np.mean(y[rows] == "dog"))
     assert first.mean_score == pytest.approx(forecast[rows, 1].mean())
+    both = confused(3000, also=True)
+    pairs = CalibrationReport.from_predictions(*both).findings.confusions
+    assert {(pair.predicted, pair.other) for pair in pairs} == {("cat", "dog"), ("owl", "fox")}
+    limits, alone = [], []  # of both at once, and of each of those that were found, two or more
+    for pair in pairs:
+        k = 0 if pair.predicted == "cat" else 3
+        rows = (both[1].argmax(axis=1) == k) & (both[1][:, k] >= pair.at_least)
+        levels = [1 - 0.05 / number for number in range(2, 13)]
+        alone.append(
+            [rate_interval(both[0][rows] == pair.other, None, level).low for level in levels]
+        )
+        limits.append(pair.observed.low)
+    assert np.isclose(np.array(alone), np.array(limits)[:, None], rtol=1e-9).all(axis=0).sum() == 1
     assert first.mean_score < first.observed.low <= first.observed.estimate <= first.observed.high
     assert report.verdict.startswith("Some classes are confused: where cat is predicted with at le")
     page = report._repr_html_()

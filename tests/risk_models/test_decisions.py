@@ -1,5 +1,8 @@
 """Costs of decisions: `decision_regret` and the scores behind it, against known truths."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +17,7 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.proper import regret_interval
 from skcalib.proper.proper import SmoothedProblem
 from skcalib.scores import DecisionCost, Elementary
+from skcalib.stats.means import mean_interval, mean_loss_interval
 from skcalib.testing import check_score
 
 COSTS3 = [[0, 5, 2, 1], [4, 0, 3, 1], [1, 7, 0.5, 2]]
@@ -98,14 +102,14 @@ def test_parts_of_the_trial():
         "rest": score.entropy(pairs(q)).mean(),
     }
     assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.06)
-    y, s, *_, X = world(12_000)
+    y, s, *_, X = world(4000)
     regret = skcalib.decision_regret(y, s, threshold=0.3, X=X)
     for name, value in truth.items():
         part = getattr(regret, name)
         assert abs(part.estimate - value) < 3 * part.standard_error, name
     assert regret.grouping.low > 0
     assert 0.07 < regret.changed < 0.13
-    text = str(regret)
+    text = str(replace(regret, calibration=regret.grouping))
     assert "recalibration would save" in text and "features would save at least" in text
     assert list(regret.to_frame()["part"]) == ["expected_cost", "calibration", "grouping", "rest"]
 
@@ -146,13 +150,42 @@ def test_a_model_gets_the_features_and_the_logits_of_the_forecasts(n_classes, rn
             seen.append(X)
             return super().fit(X, y)
 
-    p, X = rng.dirichlet(np.ones(n_classes), 60), rng.normal(size=60)
-    costs = 1 - np.eye(n_classes)
-    skcalib.decision_regret(np.arange(60) % n_classes, p, costs=costs, X=X, model=Model())
-    expected = np.column_stack([X, logit(p[:, 1:] if n_classes == 2 else p)])
+    p, X, cluster = rng.dirichlet(np.ones(n_classes), 60), rng.normal(size=60), np.arange(60) // 3
+    p[:2] = np.eye(n_classes)[:2]
+    options = {"costs": 1 - np.eye(n_classes), "X": X, "model": Model(), "groups": cluster}
+    skcalib.decision_regret(np.arange(60) % n_classes, p, **options)
+    columns = np.clip(p[:, 1:] if n_classes == 2 else p, 1e-12, 1 - 1e-12)
+    expected = np.column_stack([X, logit(columns)]).tolist()
     for rows in seen:
-        assert {tuple(row) for row in rows} <= {tuple(row) for row in expected}
-    assert seen
+        numbers = [expected.index(row) for row in rows.tolist()]
+        assert not set(cluster[numbers]) & set(np.delete(cluster, numbers))
+    assert len(seen) == 5
+
+
+def test_the_share_of_changed_decisions_is_weighted():
+    """All frequencies are .9: recalibration changes the decisions of forecasts of .4 alone."""
+    p, y = np.repeat([0.4, 0.6], 100), (np.arange(200) % 10 > 0).astype(int)
+    weight = np.where(p < 0.5, 1.0, 3.0)
+    regret = skcalib.decision_regret(y, p, threshold=0.5, sample_weight=weight)
+    assert regret.changed == pytest.approx(0.25)
+
+
+def test_intervals_of_the_cost(rng):
+    """Few events of two classes have limits of their own; several classes have Student's."""
+    p = rng.uniform(0.01, 0.1, 300)
+    y, loss, weight = np.arange(300) % 30 == 0, Elementary(0.05), rng.uniform(1, 2, 300)
+    options = {"sample_weight": weight, "confidence_level": 0.8}
+    cost = skcalib.decision_regret(y, p, threshold=0.05, **options).expected_cost
+    lost = partial(loss.loss, forecast=pairs(p))
+    assert cost == mean_loss_interval(lost, pairs(p), pairs(1.0 * y), 0.8, weight=weight)
+    sample = make_tempered_simplex(300, 3, random_state=0)
+    events = [np.eye(2)[(sample.y == k).astype(int)] for k in range(3)]
+    losses = [loss.loss(event, pairs(q)) for event, q in zip(events, sample.y_proba.T, strict=True)]
+    cost = skcalib.decision_regret(
+        sample.y, sample.y_proba, threshold=0.05, notion="classwise", **options
+    ).expected_cost
+    expected = mean_interval(np.mean(losses, axis=0), weight, 0.8)
+    assert (cost.low, cost.high) == pytest.approx((expected.low, expected.high), rel=1e-12)
 
 
 def test_the_same_as_the_error_of_the_score():
@@ -180,7 +213,7 @@ def test_the_grouping_loss_of_the_score(method):
 
 
 def test_a_sketch_in_place_of_samples():
-    y, s, *_ = world(40_000)
+    y, s, *_ = world(10_000)
     sketch = skcalib.ForecastSketch([0, 1]).fit(y, s)
     of_sketch = skcalib.decision_regret(sketch, threshold=0.3)
     expected = skcalib.decision_regret(y, s, threshold=0.3)
@@ -226,12 +259,20 @@ def test_classes_one_by_one_the_top_label_and_the_positive_class():
     assert regret(labels, S, threshold=0.2, pos_label="yes").calibration == plain.calibration
     turned = regret(labels, pairs(S), threshold=0.8, pos_label="no")
     assert turned.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
+    by_class = regret(labels, pairs(S), costs=[[0, 1], [3, 0]], pos_label="no").expected_cost
+    assert by_class == regret(labels, pairs(S), costs=[[0, 1], [3, 0]]).expected_cost
 
 
 def test_no_sample_changes_its_decision():
     y = np.random.default_rng(0).integers(0, 2, 200)
     regret = skcalib.decision_regret(y, np.full(200, 0.5), threshold=0.1)
     assert regret.changed == 0
+    p, y = np.repeat([0.4, 0.1], 400), np.repeat([1, 0, 1, 0], [320, 80, 40, 360])
+    for weight, share in (([1, 1], 0.5), ([3, 1], 0.75)):  # all of .4 change theirs, none of .1
+        weights = {"sample_weight": np.repeat(weight, 400)}
+        assert skcalib.decision_regret(y, p, threshold=0.5, **weights).changed == pytest.approx(
+            share
+        )
     assert (regret.calibration.estimate, regret.calibration.low) == (0, 0)
     of_one_class = skcalib.decision_regret(
         [1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1]
@@ -239,9 +280,10 @@ def test_no_sample_changes_its_decision():
     assert of_one_class.expected_cost.estimate == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("threshold", "bend", "least"),
-    [(0.1, 0.0, 0.92), pytest.param(0.3, 0.08, 0.87, marks=pytest.mark.slow)],
+    [(0.1, 0.0, 0.92), (0.3, 0.08, 0.87)],
 )
 def test_the_regret_is_covered(threshold, bend, least):
     """60 data sets: the standard error of a coverage of .95 is .028."""

@@ -64,6 +64,11 @@ def test_every_number_is_that_of_its_function(weighted):
     rate = summary.observed.estimate
     skill = 1 - summary.brier.estimate / (rate * (1 - rate))
     assert summary.brier_skill.estimate == pytest.approx(skill)
+    variance = rate * (1 - rate)  # the delta method
+    values = (1 - 2 * rate) * summary.brier.estimate / variance**2 * Y - (Y - P) ** 2 / variance
+    interval = mean_interval(values, weight, **level, estimate=skill)
+    limits = summary.brier_skill.low, summary.brier_skill.high
+    assert limits == pytest.approx((interval.low, interval.high), rel=1e-9)
     assert (summary.n_samples, summary.n_events, summary.event) == (800, Y.sum(), "1")
     assert summary.notes == {}
     assert "0.000" in str(replace(summary, emax=0.0)) and "5e-05" in str(
@@ -198,6 +203,8 @@ def test_weights_that_vanish_beside_others():
 def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
     fair, unequal = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
     assert fair.brier.low == fair.brier.high == pytest.approx(0.25) and "brier" not in fair.notes
+    fair = s.calibration_summary([0, 1] * 50, [0.5] * 100)
+    assert fair.brier.low == fair.brier.high == 0.25 and "brier" not in fair.notes
     rate = 1 - 0.025 ** (1 / 30)  # the exact upper limit of no event of 30
     assert unequal.brier.low == pytest.approx(0.04) and "same loss" not in unequal.notes["brier"]
     assert unequal.brier.high == pytest.approx(0.04 + rate * 0.6, rel=0.1)
@@ -223,6 +230,17 @@ def test_the_frame_and_the_table_have_a_row_per_quantity():
         assert f" {number} " in str(replace(SUMMARY, ici=float(number)))
     for name, _, explanation in ROWS.values():
         assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
+
+
+def test_several_classes_are_refused():
+    with pytest.raises(ValueError, match="is for two classes, but y_proba has 3 columns: pass one"):
+        s.calibration_summary([0, 1, 2], np.eye(3))
+
+
+def test_clusters_are_counted():
+    summary = s.calibration_summary(Y, P, groups=np.arange(800) // 8)
+    assert summary.n_clusters == 100 and str(summary).startswith("800 samples in 100 clusters, ")
+    assert SUMMARY.n_clusters is None and SUMMARY.observed.low < summary.observed.estimate
 
 
 def test_an_error_below_zero_is_none_detected():

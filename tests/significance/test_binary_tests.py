@@ -192,6 +192,7 @@ def mean_rejections(draw, n_sets, n_labelings, distort=lambda p: p):
     return dict(zip(TESTS, np.mean(rates, axis=0), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_samples", [100, 1000])
 @pytest.mark.parametrize("name", FORECASTS)
 def test_level(name, n_samples):
@@ -204,6 +205,7 @@ def test_level(name, n_samples):
         assert 0.03 < level["hosmer_lemeshow"] < 0.075
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_samples", [3, 30, 100])
 @every_test
 def test_simulated_level_is_right_everywhere(test, n_samples):
@@ -236,6 +238,7 @@ POWER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("distort", "expected"), POWER.values(), ids=POWER)
 def test_power(distort, expected):
     """1,000 data sets of uniform forecasts: the standard error of a power is at most .016."""
@@ -244,6 +247,7 @@ def test_power(distort, expected):
     assert powers == pytest.approx(dict(zip(TESTS, expected, strict=True)), abs=0.06)
 
 
+@pytest.mark.slow
 @every_test
 def test_level_of_rare_events(test, set_sizes):
     """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""
@@ -333,6 +337,15 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
     merged = merged_rows(problem_of(y, np.append([0.0, 1.0], p[2:])))
     assert len(merged.weight) <= 1000 and (merged.forecast[[0, -1], 1] == [0, 1]).all()
+
+
+def test_labels_are_drawn_where_a_bin_has_fewer_than_three_uncertain_ones():
+    """Of variance .09 each, beside 200 of variance 1/4; whatever the scale of the weights."""
+    for n, scale, drawn in ((33, 1, True), (34, 1, False), (33, 7, True), (34, 7, False)):
+        p = np.repeat([0.1, 0.5], [n, 200])
+        options = {"sample_weight": np.full(n + 200, scale), "strategy": "uniform", "n_bins": 4}
+        test = skcalib.hosmer_lemeshow_test(np.arange(n + 200) % 2, p, **options)
+        assert (DRAWN in test.method) == drawn
 
 
 def test_degrees_of_freedom_of_hosmer_and_lemeshow():

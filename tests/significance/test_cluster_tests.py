@@ -12,7 +12,6 @@ import skcalib as s
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import ResidualKernel, resolve_kernel
-from skcalib.significance.binary import JointRatio
 
 BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
 LOGISTIC = [
@@ -182,13 +181,17 @@ def test_level_of_the_comparison():
 
 
 def test_intercept_and_slope_of_repeated_samples():
-    """As those of the distinct ones; their slope covers one, that of independent samples rarely."""
+    """As those of the distinct ones."""
     y, proba, _ = clustered(20, 11)
     rows = np.repeat(np.arange(len(y)), 4)
     few = s.calibration_intercept_slope(y, proba)
     again = s.calibration_intercept_slope(y[rows], proba[rows], groups=rows)
     for single, repeated in zip(vars(few).values(), vars(again).values(), strict=True):
         assert (single.low, single.high) == pytest.approx((repeated.low, repeated.high), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_the_intercept_of_clusters_covers():
     held = {"plain": 0, "clusters": 0}
     for seed in range(200):
         y, proba, cluster = clustered(50, seed)
@@ -214,8 +217,20 @@ def test_summary_has_the_intervals_of_clusters():
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
 
 
-def test_the_intercept_of_few_clusters_has_students_law():
+@pytest.mark.parametrize("hypothesis", ["joint", "intercept"])
+def test_the_intercept_of_few_clusters_has_students_law(hypothesis):
+    """The sum of a cluster counts as without the cluster itself, of at most half of the samples."""
     y, _, cluster = clustered(12, 0)
-    ratio = JointRatio(check_problem(y, np.full(len(y), 0.4), groups=cluster))
-    expected = 2 * t.sf(np.sqrt(2 / ratio.law[0]), ratio.units - 1)
-    assert ratio.units < 12 and ratio.pvalue(2.0) == pytest.approx(expected, rel=1e-6)
+    y, cluster = np.append(y, np.arange(100) % 2), np.append(cluster, np.zeros(100, dtype=int))
+    share = np.bincount(cluster) / len(y)
+    gradient = np.bincount(cluster, y - 0.4) / np.sqrt(len(y) * 0.24)
+    units = 1 / np.sum(share**2)
+    law = np.sum((gradient / (1 - np.minimum(share, 0.5))) ** 2) * units / (units - 1)
+    test = s.significance.logistic_calibration_test(
+        y, np.full(len(y), 0.4), hypothesis=hypothesis, groups=cluster
+    )
+    assert 2 < units < 12 and share.max() > 0.25
+    assert test.pvalue == pytest.approx(
+        2 * t.sf(np.sqrt(test.statistic / law), units - 1), rel=1e-6
+    )
+    assert test.estimate == pytest.approx((test.statistic - law) / len(y))

@@ -164,6 +164,7 @@ def test_many_classes_and_many_samples():
     assert calibration_e_value(calibrated, p, labels=np.arange(30)).e_value < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("simulate", "options"),
     [(binary, {}), (several, {"notion": "top_label"}), (several, {})],
@@ -268,6 +269,7 @@ def test_the_level_of_combinations():
     assert abs(rejected["fisher"] - 0.05) < 0.012 and rejected["calibrated"] < 0.02
 
 
+@pytest.mark.slow
 def test_five_batches_have_more_power_than_one():
     """A shift of .3 in the log odds, batches of 400: .18 for one, .58 for the product (of 40)."""
     single, together = [], []

@@ -1,5 +1,7 @@
 """Likelihood ratio tests of the calibration intercept and slope: peers, levels, powers, edges."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from conftest import forty
@@ -64,6 +66,7 @@ def test_the_estimate_is_the_gain_of_the_log_loss():
     assert sum(part.statistic for part in parts) == pytest.approx(joint.statistic, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_level(weighted):
     """2,000 data sets of 100 calibrated forecasts: the standard error of the level .05 is .005."""
@@ -81,6 +84,7 @@ def test_level(weighted):
         assert plain < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_level_of_the_slope(weighted):
     """250 data sets with a wrong intercept and the right slope; the standard error is .014."""
@@ -93,6 +97,24 @@ def test_level_of_the_slope(weighted):
     assert np.mean(np.array(pvalues) <= 0.05) == pytest.approx(0.05, abs=0.042)
 
 
+def test_draws_for_the_slope_are_those_given_the_number_of_events():
+    """By all labels of nine forecasts; the p-value of 999 draws within four standard errors."""
+    for labels in ([1, 0, 0, 1, 0, 0, 1, 0, 1], [0, 0, 1, 0, 0, 0, 0, 0, 0]):
+        p = np.array([0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.7, 0.85, 0.95])
+        y = np.array(labels)
+        options = {"hypothesis": "slope", "labels": [0, 1]}
+        every = np.array([x for x in product([0, 1], repeat=len(p)) if sum(x) == y.sum()])
+        tests = [logistic_calibration_test(x, p, n_resamples=0, **options) for x in every]
+        observed = logistic_calibration_test(y, p, n_resamples=999, **options)
+        chance = np.where(every == 1, p, 1 - p).prod(axis=1)
+        more = np.array([test.statistic for test in tests]) >= observed.statistic - 1e-8
+        exact = chance @ more / chance.sum()
+        assert 0.01 < exact < 0.99 and "given the number of events" in observed.method
+        assert abs(observed.pvalue - exact) < 4 * np.sqrt(exact * (1 - exact) / 999) + 1e-3
+        assert logistic_calibration_test(y, p, **options).pvalue == observed.pvalue  # by default
+
+
+@pytest.mark.slow
 def test_the_slope_is_tested_given_the_number_of_events():
     """150 data sets of 50 with a wrong intercept: the standard error of a level of .05 is .018."""
     sets = [draw(50, -2.5, 1.0, seed=seed) for seed in range(150)]
@@ -167,6 +189,7 @@ def test_the_law_of_the_slope_is_that_of_the_efficient_score():
     assert test.law == pytest.approx([expected], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_level_with_clusters():
     """Half of the labels of a cluster share their randomness; a standard error of .022."""
     rejected = np.zeros((3, 2))

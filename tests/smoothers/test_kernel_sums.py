@@ -94,7 +94,7 @@ def check(points, forecast, weight, values, bandwidth, leave_out=False, rows=Non
     assert np.all(np.abs(sums[1][some] - log_mass) <= room)
 
 
-@pytest.fixture(params=["all", "dropping"])
+@pytest.fixture(params=["dropping", "all"])
 def drop(request, monkeypatch, set_sizes):
     """Every test that asks for it runs twice: without and with tiles that drop sources."""
     dropping = request.param == "dropping"
@@ -301,7 +301,7 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
     weights = [np.ones(n_samples), 10.0 ** rng.uniform(-6, 6, n_samples)]
     if name == "uniform":
         weights.append(np.where(np.arange(n_samples) == 1, 1e12, 1.0))
-    for weight, bandwidth in product(weights, BANDWIDTHS):
+    for bandwidth, weight in product(BANDWIDTHS[:: 2 if n_samples == 100 else 1], weights):
         averages, log_mass = panels(forecast, weight, values, bandwidth)
         expected, log_expected, _ = oracle(
             forecast, forecast, weight, values, bandwidth, True, rows
@@ -312,28 +312,28 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
         assert np.max(np.abs(log_mass[rows] - log_expected) / scale) < tolerance(bandwidth)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "gaps", "one is heavy"])
+@pytest.mark.parametrize("name", ["gaps", *NAMES, "one is heavy"])
 def test_new_points_against_all_pairs(name):
     """Points far from all sources, where nothing but the nearest counts, included."""
     rng = np.random.default_rng(1)
-    sources = SCORES["uniform" if name == "one is heavy" else name](2000, rng)
-    values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
+    sources = SCORES["uniform" if name == "one is heavy" else name](700, rng)
+    values, weight = rng.uniform(-1, 1, (700, 1)), rng.uniform(0.5, 2, 700)
     if name == "one is heavy":
         weight[0] = 1e12
-    many = 4000 if name == "gaps" else 200
+    many = 2400 if name == "gaps" else 200
     far = [np.full(many // 8, 0.99), 10.0 ** rng.uniform(-30, 0, many // 8)]
     p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(many), *far])
     rows = np.arange(0, len(p), many // 200)
-    for bandwidth in BANDWIDTHS:
+    for bandwidth in BANDWIDTHS[::3]:
         averages = kernel_average(pairs(p), pairs(sources), weight, values, bandwidth)
         expected = oracle(pairs(p), pairs(sources), weight, values, bandwidth, rows=rows)[0]
         assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     p=arrays(np.float64, st.integers(2, 40), elements=st.floats(0, 1)),
-    log_bandwidth=st.floats(-5, 1),
+    log_bandwidth=st.sampled_from([-4.7, -3.3, -1.9, -0.6, 0.8]),
     seed=st.integers(0, 99),
 )
 def test_any_scores(p, log_bandwidth, seed):
@@ -372,7 +372,7 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(set_sizes):
 
 
 def test_the_number_of_panels_grows_as_the_root_and_they_are_kept():
-    for bandwidth in (0.1, 1e-3, 1e-5):
+    for bandwidth in (0.1, 1e-4):
         plan = kernel_sums.make_plan(bandwidth)
         assert len(plan.first) < 40 + 3 * np.sqrt(1 / bandwidth)
         assert kernel_sums.make_plan(bandwidth) is plan
@@ -383,12 +383,12 @@ def test_the_number_of_panels_grows_as_the_root_and_they_are_kept():
 def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandwidth):
     """To relative precision at the own label, which a kernel far away from its class needs."""
     rng = np.random.default_rng(0)
-    forecast = pairs(SCORES[name](20_000, rng))
-    label = (rng.random(20_000) < forecast[:, 1]).astype(int)
-    weight, target = np.ones(20_000), np.eye(2)[label]
+    forecast = pairs(SCORES[name](5000, rng))
+    label = (rng.random(5000) < forecast[:, 1]).astype(int)
+    weight, target = np.ones(5000), np.eye(2)[label]
     averages = kernel_sums.leave_one_out(forecast, weight, target)(bandwidth)
     assert averages.min() >= 0 and averages.max() <= 1
-    at_label = averages[np.arange(20_000), label]
+    at_label = averages[np.arange(5000), label]
     rows = np.argsort(at_label)[:50]
     expected = oracle(forecast, forecast, weight, target, bandwidth, True, rows)[0]
     assert_allclose(at_label[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
@@ -399,7 +399,7 @@ def test_the_only_one_of_its_label():
     p = np.concatenate([np.linspace(0, 0.2, 2000), np.linspace(0.8, 1, 2000)])
     forecast, weight = pairs(p), np.ones(4000)
     alone = np.eye(2)[(np.arange(4000) == 700).astype(int)]
-    for bandwidth in BANDWIDTHS:
+    for bandwidth in (10.0, 1e-2, 1e-4):
         averages = kernel_sums.leave_one_out(forecast, weight, alone)(bandwidth)
         assert averages[700].tolist() == [1, 0]
     label = (p > 0.5).astype(int)

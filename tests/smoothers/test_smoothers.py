@@ -39,10 +39,10 @@ LEAVE_ONE_OUT += [NearestNeighborsSmoother(), NearestNeighborsSmoother(3)]
 CROSS_FITTED = [
     DirichletKernel("risk", refinement="loss"),  # by folds, the own label chooses no bandwidth
     LogitSmoother(cv=3),
-    SplineSmoother(),
-    SplineSmoother(n_knots=3),
     CrossFitted(GaussianNB()),
     CrossFitted(LogisticRegression(C=0.1), cv=3),
+    SplineSmoother(),
+    SplineSmoother(n_knots=3),
 ]
 LISTED = [*PARTITIONS, IsotonicSmoother(), *LEAVE_ONE_OUT, *CROSS_FITTED]
 #: Every public smoother, also one that is added tomorrow.
@@ -58,42 +58,41 @@ def test_laws(smoother):
     check_smoother(smoother)
 
 
-@pytest.mark.parametrize(
-    ("smoother", "forecast", "cells"),
-    [
-        # what lies on an edge belongs to the bin nearer to 1/2, and 1/2 is a bin of its own
-        (UniformBins(5), [0, 0.1, 0.2 - 1e-12, 0.2, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1], "000122344"),
-        (UniformBins(2), [0, 0.4, 0.5, 0.5, 0.6, 1], "001122"),
-        (UniformBins(2), [0, 0.4, 0.6, 1], "0011"),
-        # of several classes the cells are products
-        (
-            UniformBins(2),
-            [[0.2, 0.2, 0.6], [0.3, 0.1, 0.6], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]],
-            "0012",
-        ),
-        # ties are never split: 1 is nearest to 2 samples below, 6 is nearest to 4 and 6
-        (QuantileBins(4), [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9], "01111122"),
-        (QuantileBins(2), [0.1, 0.2, 0.3], "011"),  # of two halves the nearer to 1/2 is larger
-        (QuantileBins(2), [0.9, 0.8, 0.7], "011"),
-        # both coordinates have the same variance: halves of sizes 3 and 2, not 1 and 4
-        (MedianCells(2, min_samples=1), [0.1, 0.3, 0.3, 0.6, 0.7], "00011"),
-        (LevelSets(), P8, "01223456"),
-        # the variance decides: .0035 and .0059 here, not the larger sum of squares of the first
-        (
-            MedianCells(4, min_samples=1),
-            np.r_[np.linspace(0, 0.2, 32), np.linspace(0.4, 0.65, 16), np.linspace(0.9, 0.91, 16)],
-            32 * "0" + 8 * "1" + 8 * "2" + 16 * "3",
-        ),
-    ],
-    ids=str,
-)
-def test_cells_by_hand(smoother, forecast, cells):
+CELLS = [
+    # what lies on an edge belongs to the bin nearer to 1/2, and 1/2 is a bin of its own
+    (UniformBins(5), [0, 0.1, 0.2 - 1e-12, 0.2, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1], "000122344"),
+    (UniformBins(2), [0, 0.4, 0.5, 0.5, 0.6, 1], "001122"),
+    (UniformBins(2), [0, 0.4, 0.6, 1], "0011"),
+    # of several classes the cells are products
+    (
+        UniformBins(2),
+        [[0.2, 0.2, 0.6], [0.3, 0.1, 0.6], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]],
+        "0012",
+    ),
+    # ties are never split: 1 is nearest to 2 samples below, 6 is nearest to 4 and 6
+    (QuantileBins(4), [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9], "01111122"),
+    (QuantileBins(2), [0.1, 0.2, 0.3], "011"),  # of two halves the nearer to 1/2 is larger
+    (QuantileBins(2), [0.9, 0.8, 0.7], "011"),
+    # both coordinates have the same variance: halves of sizes 3 and 2, not 1 and 4
+    (MedianCells(2, min_samples=1), [0.1, 0.3, 0.3, 0.6, 0.7], "00011"),
+    (LevelSets(), P8, "01223456"),
+    # the variance decides: .0035 and .0059 here, not the larger sum of squares of the first
+    (
+        MedianCells(4, min_samples=1),
+        np.r_[np.linspace(0, 0.2, 32), np.linspace(0.4, 0.65, 16), np.linspace(0.9, 0.91, 16)],
+        32 * "0" + 8 * "1" + 8 * "2" + 16 * "3",
+    ),
+]
+
+
+def test_cells_by_hand():
     """Up to the numbers of the cells."""
-    forecast = np.array(forecast)
-    forecast = pairs(forecast) if forecast.ndim == 1 else forecast
-    numbers = clone(smoother).fit(forecast, forecast).cells_
-    together = numbers[:, None] == numbers
-    np.testing.assert_array_equal(together, np.array(list(cells))[:, None] == np.array(list(cells)))
+    for smoother, forecast, cells in CELLS:
+        forecast, names = np.array(forecast), np.array(list(cells))
+        forecast = pairs(forecast) if forecast.ndim == 1 else forecast
+        numbers = clone(smoother).fit(forecast, forecast).cells_
+        together = numbers[:, None] == numbers
+        np.testing.assert_array_equal(together, names[:, None] == names, err_msg=repr(smoother))
 
 
 def test_bins_by_rule_and_by_edges():
@@ -116,28 +115,27 @@ def test_new_forecasts_go_to_the_nearest_occupied_cell():
     np.testing.assert_allclose(predicted, [0.5, 1])
 
 
-@pytest.mark.parametrize("smoother", [*PARTITIONS, IsotonicSmoother()], ids=repr)
-def test_cell_means_by_loops(smoother, binary):
+def test_cell_means_by_loops(binary):
     """Held out, of the others; alone in a cell, of all others. Weights move no edges of bins."""
     y, forecast = binary
     n, weight, target = len(y), np.random.default_rng(0).uniform(0.2, 3, len(y)), np.eye(2)[y]
-    fitted = clone(smoother).fit(forecast, target, weight)
-    mates = fitted.cells_[:, None] == fitted.cells_
-    for row, mates_of_row in zip(fitted.smooth(), mates, strict=True):
-        np.testing.assert_allclose(
-            row, np.average(target[mates_of_row], axis=0, weights=weight[mates_of_row])
-        )
-    if isinstance(smoother, IsotonicSmoother):
-        return
-    np.testing.assert_array_equal(fitted.cells_, clone(smoother).fit(forecast, target).cells_)
-    mates &= ~np.eye(n, dtype=bool)
-    alone = ~mates.any(axis=1)
-    mates[alone] = ~np.eye(n, dtype=bool)[alone]
-    for row, mates_of_row in zip(fitted.smooth_held_out(y.astype(float)), mates, strict=True):
-        assert row == pytest.approx(
-            np.average(y[mates_of_row], weights=weight[mates_of_row]), abs=1e-12
-        )
-    assert alone.any() or not isinstance(smoother, LevelSets)
+    for smoother in [*PARTITIONS, IsotonicSmoother()]:
+        fitted = clone(smoother).fit(forecast, target, weight)
+        mates = fitted.cells_[:, None] == fitted.cells_
+        means = mates * weight @ target / (mates @ weight)[:, None]
+        np.testing.assert_allclose(fitted.smooth(), means)
+        of_cells = fitted.label_means(y, 2)
+        np.testing.assert_allclose(of_cells, fitted.cell_means(target))
+        np.testing.assert_allclose(of_cells[fitted.cells_], means)
+        if isinstance(smoother, IsotonicSmoother):
+            continue
+        np.testing.assert_array_equal(fitted.cells_, clone(smoother).fit(forecast, target).cells_)
+        mates &= ~np.eye(n, dtype=bool)
+        alone = ~mates.any(axis=1)
+        mates[alone] = ~np.eye(n, dtype=bool)[alone]
+        expected = mates * weight @ y / (mates @ weight)
+        np.testing.assert_allclose(fitted.smooth_held_out(y.astype(float)), expected, atol=1e-12)
+        assert alone.any() or not isinstance(smoother, LevelSets)
 
 
 def test_a_weight_that_dwarfs_the_others():
@@ -189,46 +187,46 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
         np.testing.assert_array_equal(fitted.smooth_held_out(values), expected)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted):
+@pytest.mark.parametrize("weighted", [True, False])
+def test_neighbours_on_a_line_are_those_of_the_tree(weighted):
     """Intervals of the sorted scores against the tree, also where differences lose their digits."""
-    score, y, weight = line_data(kind)
-    weight = weight if weighted else np.ones(600)
-    if kind == "one is heavy":
-        weight[score.argmax()] = 1e12
-    new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
-    for n_neighbors in (70, 300, 599):
-        fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
-        by_intervals = fitted.smooth(), fitted.predict(new)
-        with sizes(interval_neighbors=10**6):
-            expected = fitted.smooth(), fitted.predict(new)
-        for means, means_of_tree in zip(by_intervals, expected, strict=True):
-            np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)
+    for kind in [*KINDS, "one is heavy"]:
+        score, y, weight = line_data(kind, 240)
+        weight = weight if weighted else np.ones(240)
+        if kind == "one is heavy":
+            weight[score.argmax()] = 1e12
+        new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
+        for n_neighbors in (70, 150, 239):
+            fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
+            by_intervals = fitted.smooth(), fitted.predict(new)
+            with sizes(interval_neighbors=10**6):
+                expected = fitted.smooth(), fitted.predict(new)
+            for means, means_of_tree in zip(by_intervals, expected, strict=True):
+                np.testing.assert_allclose(means, means_of_tree, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n_classes", "n_neighbors"), [(2, 1), (3, 149), (2, 7), (20, 7)])
-def test_neighbours_at_the_same_distance_count_alike(n_classes, n_neighbors):
+def test_neighbours_at_the_same_distance_count_alike():
     """Forecasts on a lattice, in two orders, beside the definition; the weights differ."""
-    rng = np.random.default_rng(n_classes)
-    forecast = 0.01 + np.round(6 * rng.dirichlet(np.ones(n_classes), 150)) / 6
-    forecast /= forecast.sum(axis=1, keepdims=True)
-    values, weight = rng.normal(size=(150, 1)), rng.uniform(0.5, 2, 150)
-    fitted = NearestNeighborsSmoother(n_neighbors).fit(forecast, values, weight)
-    order = rng.permutation(150)
-    reordered = NearestNeighborsSmoother(n_neighbors)
-    reordered.fit(forecast[order], values[order], weight[order])
-    np.testing.assert_allclose(reordered.smooth(), fitted.smooth()[order], atol=1e-12)
-    np.testing.assert_allclose(reordered.predict(forecast), fitted.predict(forecast), atol=1e-12)
-    # Two columns are as far from each other as one, but for a factor.
-    distance = np.round(np.linalg.norm(forecast[:, None] - forecast, axis=2), 10)
-    np.fill_diagonal(distance, np.inf)
-    for i, row in enumerate(distance):
-        last = np.sort(row)[n_neighbors - 1]
-        share = (row < last).astype(float)
-        share[row == last] = (n_neighbors - share.sum()) / np.sum(row == last)
-        expected = np.average(values[:, 0], weights=share * weight)
-        assert fitted.smooth()[i, 0] == pytest.approx(expected, abs=1e-9)
+    for n_classes, n_neighbors in ((2, 1), (3, 149), (2, 7), (2, 80), (20, 7)):
+        rng = np.random.default_rng(n_classes)
+        forecast = 0.01 + np.round(6 * rng.dirichlet(np.ones(n_classes), 150)) / 6
+        forecast /= forecast.sum(axis=1, keepdims=True)
+        values, weight = rng.normal(size=(150, 1)), rng.uniform(0.5, 2, 150)
+        fitted = NearestNeighborsSmoother(n_neighbors).fit(forecast, values, weight)
+        order, smoothed = rng.permutation(150), fitted.smooth()
+        reordered = NearestNeighborsSmoother(n_neighbors)
+        reordered.fit(forecast[order], values[order], weight[order])
+        np.testing.assert_allclose(reordered.smooth(), smoothed[order], atol=1e-12)
+        predicted = reordered.predict(forecast)
+        np.testing.assert_allclose(predicted, fitted.predict(forecast), atol=1e-12)
+        # Two columns are as far from each other as one, but for a factor.
+        distance = np.round(np.linalg.norm(forecast[:, None] - forecast, axis=2), 10)
+        np.fill_diagonal(distance, np.inf)
+        last = np.sort(distance, axis=1)[:, n_neighbors - 1 : n_neighbors]
+        inside, at_end = distance < last, distance == last
+        missing = n_neighbors - inside.sum(axis=1, keepdims=True)
+        share = (inside + at_end * missing / at_end.sum(axis=1, keepdims=True)) * weight
+        np.testing.assert_allclose(smoothed, share @ values / share.sum(axis=1)[:, None], atol=1e-9)
 
 
 def test_number_of_neighbours():
@@ -246,23 +244,22 @@ def test_number_of_neighbours():
     np.testing.assert_allclose(smoothed[:3], 3.0)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "cv", [2, KFold(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)]
-)
-def test_cross_fitted_by_loops(cv, weighted, multiclass):
+def test_cross_fitted_by_loops(multiclass):
     """Stratified folds of a number; forecasts of repeated folds are averaged."""
     y, forecast = multiclass
-    weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
-    smoother = CrossFitted(GaussianNB(), cv=cv, random_state=3)
-    fitted = smoother.fit(forecast, np.eye(3)[y], weight if weighted else None)
-    folds = StratifiedKFold(2, shuffle=True, random_state=3) if cv == 2 else cv
-    expected = np.zeros_like(forecast)
-    for train, test in folds.split(forecast, y):
-        model = GaussianNB().fit(forecast[train], y[train], weight[train])
-        expected[test] += model.predict_proba(forecast[test])
-    expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(fitted.smooth(), expected, atol=1e-9)
+    stratified = (StratifiedKFold(n, shuffle=True, random_state=3) for n in (2, 5))
+    repeated = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
+    cases = [(2, next(stratified)), (None, next(stratified)), (KFold(3), KFold(3))]
+    for weighted, (cv, folds) in enumerate([*cases, (repeated, repeated)]):
+        weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
+        smoother = CrossFitted(GaussianNB(), cv=cv, random_state=3)
+        fitted = smoother.fit(forecast, np.eye(3)[y], weight if weighted else None)
+        expected = np.zeros_like(forecast)
+        for train, test in folds.split(forecast, y):
+            model = GaussianNB().fit(forecast[train], y[train], weight[train])
+            expected[test] += model.predict_proba(forecast[test])
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(fitted.smooth(), expected, atol=1e-9)
 
 
 def test_what_cannot_be_cross_fitted(multiclass):

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from conftest import pairs
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import ReliabilityDisplay
+from skcalib.data.clusters import independent_size, inflation
 from skcalib.data.problem import Problem
 from skcalib.displays.reliability import SplinedCurve
 from skcalib.smoothers import SplineSmoother
-from skcalib.smoothers.spline import SplineBasis, firth_regression
+from skcalib.smoothers.spline import SplineBasis, SplineCurve, firth_regression
 
 
 def fit(p, y, weight=None, **options):
@@ -48,7 +50,15 @@ def test_basis_is_harrells():
     bends = np.diff(np.stack([basis(row) for row in at]), 2, axis=1) / step**2
     assert np.abs(np.diff(bends, axis=1)).max() < 0.02 * np.abs(bends).max() + 0.01
     assert basis(knots).shape == (4, 4)
-    assert np.linalg.matrix_rank(basis(np.linspace(-3, 3, 50))) == 4
+    t, length = np.linspace(-3, 3, 50), knots[-1] - knots[0]
+    first, second, before, last = (np.maximum(t - knot, 0) ** 3 for knot in knots)
+    for j, cube in enumerate((first, second)):
+        shares = (knots[[3, 2]] - knots[j]) / (knots[3] - knots[2])
+        expected = (cube - shares[0] * before + shares[1] * last) / length**3
+        assert_allclose(basis(t)[:, 2 + j], expected, atol=1e-12)
+    for k in (1, 2):
+        slopes = (basis(t + 1e-5, k - 1) - basis(t - 1e-5, k - 1)) / 2e-5
+        assert_allclose(basis(t, k), slopes, atol=1e-4)
 
 
 def test_large_samples_agree_with_plain_logistic_regression():
@@ -70,6 +80,88 @@ def test_firth_is_the_known_answer_for_a_constant():
         p = (hits + 0.5) / (size + 1)
         assert_allclose(expit(coef[0]), p, atol=1e-6)
         assert_allclose(covariance, 1 / (size * p * (1 - p)), rtol=1e-4)
+        fitted = fit(np.full(size, 0.2), label)
+        reach = 1.6448536 / np.sqrt(size * p * (1 - p))
+        limits = expit(logit(p) + reach * np.array([[-1], [1]]))
+        assert_allclose(fitted.interval(pairs([0.2]), 0.9), limits, rtol=1e-5)
+
+
+def test_firth_maximises_the_penalised_likelihood():
+    """With weights, an offset and a prior; as a straight line does, whose slope has one."""
+    rng = np.random.default_rng(0)
+    t, weight = rng.normal(size=40), rng.uniform(0.5, 2, 40)
+    label, weight = rng.integers(0, 2, 40), weight * weight.sum() / (weight @ weight)
+    design, prior = np.column_stack([np.ones(40), t]), np.diag([0, 1.0])
+
+    def cost(coef):
+        linear = t + design @ coef
+        spread = weight * expit(linear) * expit(-linear)
+        likelihood = weight @ (label * linear - np.logaddexp(0, linear))
+        return coef @ prior @ coef / 2 - likelihood - np.linalg.slogdet(information(spread))[1] / 2
+
+    def information(spread):
+        return (design.T * spread) @ design
+
+    coef, covariance = firth_regression(design, label, weight, t, prior)
+    assert_allclose(coef, minimize(cost, [0, 0], tol=1e-9).x, atol=1e-4)
+    p = expit(t + design @ coef)
+    assert_allclose(np.linalg.inv(covariance), information(weight * p * (1 - p)) + prior)
+    assert_allclose(curve_of(fit(expit(t), label, weight), expit(t)), p, atol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_knots_lie_at_quantiles_of_the_information(weighted):
+    """Of a straight line; the curve is that of the largest likelihood in their functions."""
+    rng = np.random.default_rng(0)
+    p, c = tempered(rng, 400)
+    t, y, weight = logit(p), rng.random(400) < c, rng.uniform(0.5, 2, 400) if weighted else 1
+    scaled = np.broadcast_to(weight / np.mean(weight), 400) * 1.0
+    scaled *= 400 / np.sum(scaled**2)
+    line = np.column_stack([np.ones(400), t])
+    coef, _ = firth_regression(line, y, scaled, t, np.diag([0, 1.0]))
+    straight = expit(t + line @ coef)
+    information = (scaled * straight * (1 - straight))[np.argsort(t)]
+    middle = (np.cumsum(information) - information / 2) / information.sum()
+    for n_knots, places in ((3, [0.1, 0.5, 0.9]), (4, [0.05, 0.35, 0.65, 0.95])):
+        knots = np.interp(places, middle, np.sort(t))
+        columns = SplineBasis(knots)(t)
+        coef, covariance = firth_regression(columns, y, scaled, t, np.zeros((n := len(knots), n)))
+        fitted = fit(p, y, np.full(400, weight), n_knots=n_knots)
+        assert_allclose(curve_of(fitted, p), expit(t + columns @ coef), rtol=1e-4)
+        spread = np.sqrt(np.einsum("ij,jk,ik->i", columns, covariance, columns))
+        limits = expit(t + columns @ coef + 1.959964 * spread * [[-1], [1]])
+        assert_allclose(fitted.interval(pairs(p)), limits, rtol=1e-3)
+
+
+def test_clusters_lengthen_the_interval_by_the_sandwich():
+    """At each score the larger of both variances."""
+    rng = np.random.default_rng(0)
+    p, c = bent(rng, 200)
+    cluster, weight = np.arange(200) // 8, rng.uniform(0.5, 2, 200)
+    y = (rng.random(25)[cluster] < c) * 1.0
+    curve = SplineCurve(3).fit(p, y, weight)
+    columns, after = SplineBasis(curve.knots_)(logit(p)), curve(pairs(p))[:, 1]
+    weight = weight * weight.sum() / (weight @ weight)
+    covariance = np.linalg.inv((columns.T * (weight * after * (1 - after))) @ columns)
+    sums = np.eye(25)[cluster].T @ ((weight * (y - after))[:, None] * columns)
+    factor = inflation(independent_size(weight, cluster=cluster))
+    robust = factor * covariance @ sums.T @ sums @ covariance
+    variance = [np.einsum("ij,jk,ik->i", columns, v, columns) for v in (covariance, robust)]
+    assert (variance[0] < variance[1]).any()
+    reach = 1.959964 * np.sqrt(np.max(variance, axis=0)) * [[-1], [1]]
+    limits = curve.allow_for_clusters(p, y, weight, cluster).interval(pairs(p), 0.95)
+    assert_allclose(limits, expit(logit(after) + reach), rtol=1e-4)
+
+
+def test_half_of_the_smallest_score_replaces_zeros():
+    """At most .01; beyond them the curve is constant. Likewise at one."""
+    for least, floor in ((0.004, 0.002), (0.3, 0.01)):
+        p = np.append(np.linspace(least, 0.5, 30), [0, 0])
+        y = np.arange(32) % 3 == 0
+        low = curve_of(fit(p, y), np.array([0, floor, 1.1 * floor]))
+        high = curve_of(fit(1 - p, ~y), 1 - np.array([0, floor, 1.1 * floor]))
+        for curve in (low, 1 - high):
+            assert curve[0] == pytest.approx(curve[1], rel=1e-9) != curve[2]
 
 
 def test_knots_follow_the_labels():
@@ -83,6 +175,16 @@ def test_knots_follow_the_labels():
     few = fit(rng.integers(1, 4, 300) / 4, y[:300])  # three scores hold no five knots
     curve_of(few, p[:1])
     assert len(few._model.knots_) <= 3
+    for n_events in (35, 365):  # those of the rarer class count
+        uneven = fit(p, np.arange(400) < n_events)
+        curve_of(uneven, p[:1])
+        assert len(uneven._model.knots_) == 3
+    four = fit(rng.integers(1, 5, 400) / 5, y)
+    curve_of(four, p[:1])
+    assert len(four._model.knots_) == 4
+    for n_knots in (6, "five"):
+        with pytest.raises(ValueError, match="n_knots must be 'auto', 3, 4 or 5, got"):
+            fit(p, y, n_knots=n_knots)
 
 
 @pytest.mark.parametrize(
@@ -159,21 +261,27 @@ def test_separated_labels_get_a_monotone_curve_and_one_class_leaves_doubt():
     curve = curve_of(fit(grid, grid > 0.5), grid)
     assert np.all(np.diff(curve) > 0) and curve[0] < 0.02 and curve[-1] > 0.98
     assert np.all(np.diff(curve_of(fit(grid, grid < 0.5), grid)) < 0)
+    for y in (grid > 0.5, grid < 0.5):  # a tie at the threshold leaves a straight line
+        p, y = np.append(grid, grid[99]), np.append(y, ~y[99])
+        bends = np.diff(logit(curve_of(fit(p, y), expit(np.linspace(-4, 4, 9)))), 2)
+        assert_allclose(bends, 0, atol=1e-6)
     low, high = fit(np.full(30, 0.2), np.zeros(30)).interval(pairs([0.2]))
     assert low[0] < 0.01 and 0.1 < high[0] < 0.3
 
 
 def test_smooth_curve_and_band_of_a_display():
     rng = np.random.default_rng(0)
-    p, c = tempered(rng, 500)
-    y = (rng.random(500) < c) * 1
+    p, c = tempered(rng, 150)
+    y = (rng.random(150) < c) * 1
     display = ReliabilityDisplay.from_predictions(y, p, strategy="smooth")
     curve, fitted = display.curves[0], fit(p, y)
     assert display.band == "confidence" and curve.joined
     assert_allclose(curve.prob_true, curve_of(fitted, curve.prob_pred))
     assert_allclose([curve.low, curve.high], fitted.interval(pairs(curve.prob_pred)))
-    options = {"strategy": SplineSmoother(3), "sample_weight": rng.uniform(0.1, 2, 500)}
-    (curve,) = ReliabilityDisplay.from_predictions(y, p, band="consistency", **options).curves
+    options = {"strategy": SplineSmoother(3), "sample_weight": rng.uniform(0.1, 2, 150)}
+    (curve,) = ReliabilityDisplay.from_predictions(
+        y, p, band="consistency", n_resamples=39, **options
+    ).curves
     assert np.mean((curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)) > 0.9
 
 

@@ -56,19 +56,29 @@ def test_optimal_n_bins_has_the_smallest_bound(n_samples, lipschitz):
         assert n_bins == 1 + (int(np.argmin(values)) if values else 0)
 
 
-def test_bias_bound_is_the_formula():
+@pytest.mark.parametrize("confidence_level", [0.95, None, 0.5, 0.999])
+def test_bias_bound_is_the_formula(confidence_level):
+    """In expectation (F24), and with high probability; two parts of quantile bins share delta."""
     n, B, L = 1234, 17, 1.3
-    r = sqrt(2 * B * log(2) / (n - B)) + 2 * B / (n - B)
-    expected = {
-        ("uniform", "statistical"): sqrt(2 * B * log(2) / n),
-        ("uniform", "binning"): (1 + L) / B,
-        ("uniform", "total"): (1 + L) / B + sqrt(2 * B * log(2) / n),
-        ("quantile", "statistical"): r,
-        ("quantile", "binning"): (1 + L) * (1 / B + r),
-        ("quantile", "total"): (1 + L) / B + (2 + L) * r,
-    }
-    for (strategy, term), value in expected.items():
-        assert bias(n, B, strategy=strategy, lipschitz=L, term=term) == pytest.approx(value, 1e-14)
+
+    def terms(strategy, delta):
+        if delta is None:
+            r = sqrt(2 * B * log(2) / (n - B)) + 2 * B / (n - B)
+            uniform = sqrt(2 * B * log(2) / n), (1 + L) / B
+            return uniform if strategy == "uniform" else (r, (1 + L) * (1 / B + r))
+        if strategy == "uniform":
+            return sqrt(2 * (B * log(2) + log(1 / delta)) / n), (1 + L) / B
+        largest = 1 / B + 2 / n + sqrt(log(B / delta) / (2 * n))
+        return 1.5 * sqrt(2 * (B * log(2) + log(2 / delta)) / n) + 2 * B / n, (1 + L) * largest
+
+    delta = None if confidence_level is None else 1 - confidence_level
+    for strategy in STRATEGIES:
+        statistical, binning = terms(strategy, delta)
+        joint = delta / 2 if strategy == "quantile" and delta is not None else delta
+        expected = statistical, binning, sum(terms(strategy, joint))
+        options = {"strategy": strategy, "lipschitz": L, "confidence_level": confidence_level}
+        values = [bias(n, B, term=term, **options) for term in (*TERMS[:2], "total")]
+        assert values == pytest.approx(expected, rel=1e-13)
     statistical = bias(100, 15, strategy="quantile", term="statistical")
     assert statistical == pytest.approx(0.84755, abs=5e-6)
 
@@ -90,6 +100,7 @@ def test_high_probability_grows_with_the_level_and_falls_with_samples(strategy):
         bias(29, 15, strategy=strategy)
 
 
+@pytest.mark.slow
 def test_equations_4_8_and_10():
     """TCE of bins <= TCE; mean ECE >= TCE of bins; the exponential moment of their distance."""
     n, n_bins, rng = 200, 8, np.random.RandomState(3)
@@ -123,6 +134,7 @@ def test_equations_18_and_20(dimension):
     assert (larger < 1.01 * first).all() and (larger > 0.3 * first).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("model", [*MODELS.values(), CALIBRATED], ids=[*MODELS, "calibrated"])
 def test_the_bound_holds_at_every_size(strategy, model):
@@ -138,6 +150,7 @@ def test_the_bound_holds_at_every_size(strategy, model):
             assert max(gaps) < bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "n_samples", "n_bins"),
     [("uniform", 60, 30), ("quantile", 60, 30), ("uniform", 1000, 22), ("quantile", 200, 10)],
@@ -162,6 +175,7 @@ def test_terms_hold_one_by_one(strategy, n_samples, n_bins):
         assert np.mean(column > high) <= 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_high_probability_where_it_is_hardest(strategy):
     """Labels that are fair coins and forecasts of one half have the largest variance."""
@@ -191,6 +205,7 @@ def test_rate_of_the_calibrated_model(strategy):
     assert slope == pytest.approx(-1 / 3, abs=0.03)
 
 
+@pytest.mark.slow
 def test_fewer_bins_than_the_bound_of_equal_width_asks_for_have_smaller_errors():
     """The default of bins of equal width, beside the number with the smallest bound."""
     rng = np.random.RandomState(5)
