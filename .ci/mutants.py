@@ -32,8 +32,10 @@ LISTED = ROOT / ".ci" / "equivalent_mutants"
 MODULES = """
 errors/*.py proper/*.py error_intervals/*.py grouping/*.py links/*.py recalibration/*.py
 significance/*.py smoothers/*.py stats/*.py monitoring/*.py regression/*.py risk_models/*.py
-sketches/*.py theory/*.py datasets/*.py scores.py kernels.py _util/arithmetic.py
+sketches/*.py estimators/*.py theory/*.py datasets/*.py scores.py kernels.py _util/arithmetic.py
 """
+#: Tests that judge a package beside those of the folder of its name.
+BESIDE = {"stats": ["tests/significance"]}
 LAWS = ["tests/laws", "tests/test_golden.py", "--ignore=tests/laws/test_recorded_numbers.py"]
 CONFIGURATION = """
 [tool.mutmut]
@@ -69,7 +71,7 @@ def tests_of(module):
     name = module.removeprefix("skcalib/").removesuffix(".py")
     places = [f"tests/{os.path.dirname(name)}", f"tests/test_{name}.py"]
     places = [place for place in places if place != "tests/" and (ROOT / place).exists()]
-    return ["--every", "8", *places, *LAWS]
+    return ["--every", "8", *places, *BESIDE.get(os.path.dirname(name), []), *LAWS]
 
 
 def lines_of(function):
