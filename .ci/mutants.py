@@ -75,8 +75,8 @@ def tests_of(module):
 
 
 def lines_of(function):
-    """The statements of a function, each in one line, without its name and its annotations."""
-    function.returns = None
+    """The statements of a function, each in one line, without name, decorators and annotations."""
+    function.returns, function.decorator_list = None, []
     for argument in (node for node in ast.walk(function) if isinstance(node, ast.arg)):
         argument.annotation = None
     header, *body = ast.unparse(function).splitlines()
@@ -84,7 +84,10 @@ def lines_of(function):
 
 
 def mutants(module, code):
-    """Mutants in a file that mutmut wrote, by name: (function, lines before, lines after)."""
+    """Mutants in a file that mutmut wrote, by name: (function, lines before, lines after).
+
+    Without those that change a text alone: they test words, or names that no option has.
+    """
     tree = ast.parse(code)
     parents = [("", tree)]
     parents += [(node.name + ".", node) for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -100,8 +103,9 @@ def mutants(module, code):
                 steps = [step for step in steps if step[0] != "equal"]
                 old = " ".join(line for _, i, j, _, _ in steps for line in before[i:j])
                 new = " ".join(line for _, _, _, i, j in steps for line in after[i:j])
-                original = prefix + stem.removeprefix("x_").rpartition("ǁ")[2]
-                changed[f"{dotted}.{name}"] = original, old, new
+                if re.sub("'[^']*'", "''", old) != re.sub("'[^']*'", "''", new):
+                    original = prefix + stem.removeprefix("x_").rpartition("ǁ")[2]
+                    changed[f"{dotted}.{name}"] = original, old, new
     return changed
 
 

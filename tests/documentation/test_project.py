@@ -172,6 +172,12 @@ def x_share__mutmut_1(a: float, b=1):
 def x_share__mutmut_2(a: float, b=2):
     return a / b
 
+def x_text__mutmut_orig(a):
+    return "share"
+
+def x_text__mutmut_1(a):
+    return "XXshareXX"
+
 class Mean:
     def xǁMeanǁvalue__mutmut_orig(self):
         return (self.a | self.b,
