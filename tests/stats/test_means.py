@@ -337,9 +337,9 @@ def test_limits_with_few_events_are_those_of_the_score_test(kind):
     p, weight = np.append(rng.uniform(0.02, 0.5, n - 2), [0.0, 1.0]), rng.uniform(0.5, 2, n)
     cluster = np.arange(n) // 3 if kind == "clusters" else None
     label = (np.arange(n) % 7 == 0) * 1.0
-    label[-2:] = 0.0, 1.0
     if kind == "clusters":
         label = label[np.arange(n) // 3 * 3]  # the same in a cluster
+    label[-2:] = 1.0, 0.0  # impossible ones do not tilt the forecasts
     fixed, gain = rng.uniform(0, 1, n), rng.normal(size=n)
     gain = gain if cluster is None else gain[cluster]
     rows = {"square": weight**2 / 2} if kind == "squares" else {"cluster": cluster}
