@@ -79,6 +79,7 @@ class Sizes:
     band_scores: int = 10_000  # distinct scores of a consistency band without groups
     band_groups: int = 2500  # of neighbouring scores, if there are more
     labelings: int = 999  # that are drawn where a test has no asymptotic law
+    drawn_numbers: int = 1 << 26  # that all draws of a p-value take, about a second
     drawn_levels: int = 500  # half of the most levels of forecasts for which labels are drawn
     categories: int = 250  # of a column that are encoded, the most frequent ones
     compared_samples: int = 50_000  # at equal scores, by groups
@@ -86,6 +87,7 @@ class Sizes:
     searched_samples: int = (
         20_000  # in which a report seeks groups, and pairs of features are searched
     )
+    tested_pairs: int = 1_000_000_000  # of samples, times classes, in the kernel test of a report
     report_entries: int = 300_000  # probabilities above which a report omits steps of minutes
     many_classes: int = 200  # above which maps with many parameters for each class are not compared
     sketched_rows: int = 10_000_000  # of a file, above which the report is that of a sketch

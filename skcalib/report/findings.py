@@ -576,7 +576,6 @@ def n_labels(binary: Problem, column: int) -> int:
 LOSSES: tuple[LossLike, ...] = ("brier", "log")
 #: With more probabilities than this, a report omits steps that take minutes.
 HUGE = 5_000_000
-_PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
 
 
 def averages_of(problem: Problem, confidence_level: float) -> dict[str, Any]:
@@ -738,7 +737,7 @@ def find_test(
     n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
     if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
         return None, 0
-    most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
+    most = max(MIN_SAMPLES, int(np.sqrt(SIZES.tested_pairs / n_classes)))
     part: Any = problem.samples(most, random_state)  # time grows as n^2 K
     if np.ptp(part.forecast, axis=0).max() == 0:
         return None, 0  # equal forecasts have distance 0: the kernel has no scale

@@ -9,6 +9,7 @@ import numpy as np
 
 from skcalib._util.formatting import Record, pvalue_text
 from skcalib._util.messages import shown
+from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike
 
 
@@ -26,8 +27,8 @@ def monte_carlo_pvalue(observed: float, drawn: np.ndarray | Sequence[float]) -> 
     return float((1 + np.sum(at_least(drawn, observed))) / (1 + len(drawn)))
 
 
-#: Most draws of a p-value, and numbers that these draws take together, about a second.
-MOST_DRAWS, _MOST_NUMBERS = 100_000, 1 << 26
+#: Most draws of a p-value.
+MOST_DRAWS = 100_000
 #: Most draws in units of the first ones, where each draw calls a function.
 MOST_TIMES = 8
 
@@ -58,7 +59,7 @@ def drawn_pvalue(
     \alpha`. One that stops at k has :math:`p = p_k`. One that stops later had no such draw at k, so
     :math:`p_k = 1 / (1 + B_k) < \alpha`. Hence :math:`p \le \alpha` implies :math:`p_k \le \alpha`.
     """
-    most = max(n_draws, min(most, _MOST_NUMBERS // max(size, 1)))
+    most = max(n_draws, min(most, SIZES.drawn_numbers // max(size, 1)))
     drawn = np.asarray(draw(n_draws), dtype=np.float64)
     while len(drawn) < most and not at_least(drawn, observed).any():
         if 1 / (1 + len(drawn)) <= level:

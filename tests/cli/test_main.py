@@ -1,3 +1,4 @@
+import runpy
 import subprocess
 import sys
 from functools import partial
@@ -51,16 +52,16 @@ def made(monkeypatch):
     return Recorder.made
 
 
-def test_demonstration(here, printed, monkeypatch):
-    monkeypatch.setattr("skcalib.cli.commands.load_digits", partial(load_digits, n_class=4))
+def test_demonstration(here, printed, monkeypatch, few_maps):
+    monkeypatch.setattr("skcalib.cli.commands.load_digits", partial(load_digits, n_class=2))
     out = printed([]).out
     assert "random forest on held-out digits" in out
     assert f"Written: {here / 'skcalib-report.html'}" in out
     assert "<svg" in (here / "skcalib-report.html").read_text(encoding="utf-8")
 
 
-def test_report_of_files(here, printed):
-    sample = make_tempered_simplex(400, 2, random_state=0)
+def test_report_of_files(here, printed, few_maps, words_only):
+    sample = make_tempered_simplex(600, 2, random_state=0)
     np.savez("p.npz", y_true=sample.y, y_proba=sample.y_proba[:, 1], X=sample.y_proba)
     np.savez("truth.npz", y_true=sample.y, y_proba=sample.posterior)
     assert "truth is better calibrated" in printed(["report", "p.npz", "truth.npz"]).out
@@ -220,7 +221,7 @@ def test_errors_are_one_sentence_and_status_2(here, printed, set_sizes, argument
     assert captured.err.count("\n") == 1
 
 
-def test_stages_are_shown_at_a_terminal_only(here, printed, monkeypatch):
+def test_stages_are_shown_at_a_terminal_only(here, printed, monkeypatch, few_maps, words_only):
     np.savez("p.npz", y_true=[0, 1, 1, 0] * 5, y_proba=[0.2, 0.6, 0.7, 0.4] * 5)
     piped = printed(["report", "p.npz"])
     assert piped.err == ""
@@ -241,15 +242,20 @@ def test_wrong_usage_and_version(here, capsys, printed):
         assert printed([name], 2).err == f"skcalib: which command? Try: skcalib report {name}\n"
 
 
-def test_python_dash_m(here):
-    command = [sys.executable, "-m", "skcalib", "report", "absent.npz"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == "skcalib: absent.npz is not a file.\n"
+def test_python_dash_m(here, capsys, monkeypatch):
+    """In this process; `test_processes` starts others."""
+    monkeypatch.setattr(sys, "argv", ["skcalib", "report", "absent.npz"])
+    monkeypatch.delitem(sys.modules, "skcalib.__main__")
+    monkeypatch.setattr("gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr("atexit.register", lambda *_: None)
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("skcalib", run_name="__main__")
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "skcalib: absent.npz is not a file.\n"
 
 
-def test_a_report_of_a_sketch(here, printed):
-    sample = make_tempered_simplex(1500, 2, random_state=0)
+def test_a_report_of_a_sketch(here, printed, few_maps, words_only):
+    sample = make_tempered_simplex(800, 2, random_state=0)
     for name, proba in (("p", sample.y_proba), ("truth", sample.posterior)):
         sketch = ForecastSketch([0, 1]).fit(sample.y, proba[:, 1])
         (here / f"{name}.sketch").write_bytes(sketch.to_bytes())
@@ -331,10 +337,12 @@ except SystemExit:
         ("sketch", "b.sketch has the labels 'survived', and a.sketch has 'Died': compare models"),
     ],
 )
-def test_files_of_different_outcomes_are_not_compared(here, capsys, printed, suffix, words):
+def test_files_of_different_outcomes_are_not_compared(
+    here, capsys, printed, few_maps, words_only, suffix, words
+):
     rng = np.random.default_rng(0)
-    p = rng.uniform(size=300)
-    died = (rng.random(300) < p).astype(int)
+    p = rng.uniform(size=60)
+    died = (rng.random(60) < p).astype(int)
     for name, label, y in (("a", "Died", died), ("b", "survived", 1 - died), ("c", "DIED", died)):
         pd.DataFrame({label: y, "risk_score": p}).to_csv(f"{name}.csv", index=False)
         if suffix == "sketch":

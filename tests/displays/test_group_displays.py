@@ -1,5 +1,6 @@
 """Diagrams of groups: positions, colours, numbers, which groups, the doors, what is refused."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -39,6 +40,7 @@ assert len(np.unique(SCORE)) < 1000 and 0 < Y.mean() < 1
 
 def stump(n_samples=1200, **options):
     settings = dict(partitioner="stump", n_bins=10, region_ratio=24, random_state=0)
+    settings["n_permutations"] = 0
     X_, y, score = (part[:n_samples] for part in (X, Y, SCORE))
     return GroupingLossEstimator(**{**settings, **options}).fit(X_, y, y_proba=score)
 
@@ -51,25 +53,27 @@ def fitted():
 @pytest.fixture(scope="module")
 def diagrams():
     """What the tests of the picture draw again."""
-    return draw(Y, SCORE, pd.DataFrame(X, columns=["age", "smoker", "height"])).diagrams
+    features = pd.DataFrame(X, columns=["age", "smoker", "height"])
+    return draw(Y, SCORE, features, name="Model").diagrams
 
 
-def test_points_are_the_regions_at_the_scores_of_their_level_set(fitted):
+def test_points_are_the_regions_at_the_scores_of_their_level_set(fitted, diagrams):
     """And the title has the numbers of the estimator."""
-    display = draw(Y, SCORE, X, name="Model")
-    (diagram,), (low, high) = display.diagrams, fitted.confidence_interval_
+    display = GroupingDisplay(diagrams).plot()
+    (diagram,), (low, high) = diagrams, fitted.confidence_interval_
     bound, error = diagram.grouping_loss, fitted.calibration_error_corrected_
     assert (bound.estimate, bound.low, bound.high) == (fitted.grouping_loss_, low, high)
     assert diagram.calibration_error == error and low > 0
     said = f" {error:.3f}" if error >= 0.0005 else ": none detected"
     assert display.ax_.get_title().split("\n") == [
-        "Model",
         f"Grouping loss ≥ {bound.estimate:.3f} [{low:.3f}, {high:.3f}]",
         f"Calibration error{said} (Brier score)",
     ]
     assert "(log loss in nats)" in draw(Y[:200], SCORE[:200], X[:200], loss="log").ax_.get_title()
     expected = sorted(fitted.regions_, key=lambda r: (r.level_set, r.region))
-    assert [r.rule for r in diagram.regions] == [r.rule for r in expected]
+    columns = {"x0": "age", "x1": "smoker", "x2": "height"}
+    rules = [re.sub(r"x\d", lambda name: columns[name[0]], r.rule) for r in expected]
+    assert [r.rule for r in diagram.regions] == rules
     level = np.array([r.level_set for r in expected])
     share, outcome, mean_score, curve = (
         np.array([getattr(r, name) for r in expected])
@@ -94,7 +98,7 @@ def test_points_are_the_regions_at_the_scores_of_their_level_set(fitted):
 
 
 def test_intervals_are_clopper_pearson_of_all_regions_at_once():
-    diagram = draw(Y, SCORE, X, confidence_level=0.8).diagrams[0]
+    diagram = draw(Y[:600], SCORE[:600], X[:600], confidence_level=0.8).diagrams[0]
     outcome, curve = np.array([(r.mean_outcome, r.expected) for r in diagram.regions]).T
     size = np.array([r.n_samples for r in diagram.regions])
     ends = clopper_pearson(outcome, size, 1 - 0.2 / len(size))
@@ -178,14 +182,14 @@ def test_title_shows_the_calibration_error_corrected_for_binning():
     """Logits doubled: .0060 of the scores, .0030 of three bins of equal width (L23 prop. C.2)."""
     samples = make_grouping_problem(10_000, random_state=0)
     score = 1 / (1 + np.exp(-2 * samples.X.sum(axis=1)))
-    options = dict(n_bins=3, strategy="uniform", region_ratio=1000)
-    display = draw(samples.y, score, samples.X, **options)
+    options = dict(n_bins=3, strategy="uniform", regions=samples.X[:, 0] > 0)
+    display = draw(samples.y, score, **options)
     diagram = display.diagrams[0]
     assert diagram.calibration_error == pytest.approx(0.0060, abs=0.0015)
     binned = np.average((diagram.prob_pred - diagram.prob_true) ** 2, weights=diagram.mass)
     assert binned < 0.7 * diagram.calibration_error
     assert f"Calibration error {diagram.calibration_error:.3f}" in display.ax_.get_title()
-    assert f"{binned:.3f}" not in display.ax_.get_title()
+    assert f"{binned:.3f}" not in display.ax_.get_title().splitlines()[-1]
 
 
 def test_rules_of_the_regions_that_add_most_are_written(diagrams):
@@ -241,24 +245,24 @@ def test_many_regions_weights_and_small_samples():
         assert len(diagram.prob_pred) <= 5 and np.median(diagram.n_samples) >= 10
 
 
-def test_from_grouping_estimator_draws_what_it_has(fitted):
-    display = make(fitted, name="mine")
-    expected = draw(Y, SCORE, X, name="mine")
+def test_from_grouping_estimator_draws_what_it_has(fitted, diagrams):
+    display = make(fitted, name="Model")
+    expected = GroupingDisplay(diagrams).plot()
     assert display.ax_hist_ is None
-    assert display.ax_.get_title() == expected.ax_.get_title()
+    assert display.ax_.get_title() == f"Model\n{expected.ax_.get_title()}"
     assert_array_equal(display.scatter_.get_offsets(), expected.scatter_.get_offsets())
     assert display.ax_.get_xlabel() == "Predicted probability of class 1"
     diagram = make(stump(swap=True)).diagrams[0]  # the regions of both halves
     assert diagram.n_samples.sum() == 1200 and diagram.contribution.sum() > 0
     assert len(diagram.prob_pred) == len({r.level_set for r in diagram.regions})
     model = LogisticRegression(C=0.01)
-    estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, random_state=0)
+    estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, n_permutations=0)
     assert make(estimator.fit(*load_iris(return_X_y=True))).name == "LogisticRegression"
 
 
 def test_refusals_and_estimators_that_have_no_picture():
     samples = make_tempered_simplex(200, 3, random_state=0)
-    several = GroupingLossEstimator(notion="classwise", n_bins=3, random_state=0)
+    several = GroupingLossEstimator(notion="classwise", n_bins=3, n_permutations=0)
     several.fit(X[:200], samples.y, y_proba=samples.y_proba)
     risk = stump(200, method="risk", partitioner=None)
     of_three, of_pairs = partial(draw, samples.y, samples.y_proba, X[:200]), ClassGroups([[0], [1]])

@@ -320,7 +320,7 @@ def test_refusals():
 def test_what_is_not_fitted_or_at_the_wrong_door():
     chain = make_pipeline(s.TemperatureScaling(), s.PlattScaling())
     crossed = make_pipeline(s.CrossFitProba(GaussianNB()), s.PlattScaling())
-    classifier = s.RecalibratedClassifierCV(GaussianNB())
+    classifier = s.RecalibratedClassifierCV(GaussianNB(), "temperature")
     check_refusals(
         (lambda: draw(s.PlattScaling()), "is not fitted: fit it to held-out"),
         (lambda: draw(chain), "is not fitted: fit it to held-out"),

@@ -7,8 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
-import skcalib
+from sources import PATHS, nodes_of, tree_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "doc" / "user_guide" / "guarantees.rst"
@@ -92,13 +91,15 @@ def test_only_declared_dependencies_are_imported():
     }
     optional = {"dask", "narwhals", "onnx", "pandas", "polars", "pyarrow"}
     imported = {True: set(), False: set()}
-    for path in Path(skcalib.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+    for path in PATHS:
+        for node in nodes_of(path):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
-            imported[node in tree.body].update(name.partition(".")[0] for name in names)
+            if names:
+                imported[node in tree_of(path).body].update(
+                    name.partition(".")[0] for name in names
+                )
     # drawing methods import matplotlib
     assert imported[True] - sys.stdlib_module_names - {"skcalib"} == declared - {"matplotlib"}
     assert imported[False] - sys.stdlib_module_names - {"skcalib"} - declared <= optional

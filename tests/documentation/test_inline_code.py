@@ -52,7 +52,7 @@ OTHERS = {
 }
 
 
-def values(n=240):
+def values(n=80):
     """What the sentences name: labels, forecasts, features, models and reports."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
@@ -165,7 +165,7 @@ def lines(text):
 
 @pytest.fixture(scope="module")
 def objects():
-    with sizes(many_classes=1):
+    with sizes(many_classes=1, drawn_numbers=0):
         yield values()
 
 

@@ -9,6 +9,7 @@ import pytest
 from conftest import follow_a_power, pairs
 from scipy.special import expit, logit
 from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from skcalib import calibration_error_interval, expected_performance
@@ -142,6 +143,24 @@ def test_weights_labels_and_order_of_the_labelled_window():
             assert same.adjusted[name].low == pytest.approx(
                 performance.adjusted[name].low, abs=1e-9
             )
+
+
+def test_standard_errors_are_those_of_flipped_labels():
+    """Each label times its effect on the estimate, by flips; the next window is much longer."""
+    y, p = world(8, 50, slope=0.6, a=2, b=2)
+    new, x = np.tile(p, 40), logit(p)[:, None]
+    chance = LogisticRegression(C=np.inf, tol=1e-10).fit(x, y).predict_proba(x)[:, 1]
+    plain = expected_performance(new, labelled=(y, p)).adjusted
+    effects = {name: [] for name in METRICS}
+    for k in range(50):
+        flipped = np.where(np.arange(50) == k, 1 - y, y)
+        adjusted = expected_performance(new, labelled=(flipped, p)).adjusted
+        for name, effect in effects.items():
+            effect.append((adjusted[name].estimate - plain[name].estimate) / (1 - 2 * y[k]))
+    for name, effect in effects.items():
+        terms = (y - chance) * effect
+        error = np.sqrt(np.sum((terms - terms.mean()) ** 2) * 50 / 49)
+        assert plain[name].standard_error == pytest.approx(error, rel=0.12), name
 
 
 def test_over_confident_and_small_windows():

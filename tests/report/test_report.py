@@ -7,11 +7,9 @@ import pytest
 from conftest import report_of as report
 from joblib import parallel_config
 from scipy.special import expit
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skcalib as s
@@ -35,7 +33,6 @@ from skcalib.report.findings import (
 from skcalib.report.report import kind_of
 from skcalib.stats.means import MeanInterval
 
-NAMES = {"skcalib": s, **{name: getattr(s, name) for name in s.__all__}}
 DATA = make_tempered_simplex(300, 3, random_state=0)
 
 
@@ -143,13 +140,13 @@ def test_from_estimator(few_maps, words_only):
     assert kind_of(search.fit(X[::2], names[::2])) == "LogisticRegression"
 
 
-def test_groups_that_differ_beside_the_direction_and_none():
-    samples = make_grouping_problem(2000, random_state=0)
+def test_groups_that_differ_beside_the_direction_and_none(few_maps):
+    samples = make_grouping_problem(1000, random_state=0)
     sharpened = samples.y_proba**3 / np.sum(samples.y_proba**3, axis=1, keepdims=True)
     said = CalibrationReport.from_predictions(samples.y, sharpened, samples.X).verdict
     assert said.startswith("Over-confident: predictions are too extreme.\n")
     assert "Groups with equal scores differ" in said
-    samples = make_grouping_problem(1000, heterogeneity=0.0, random_state=0)
+    samples = make_grouping_problem(500, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(samples.y, samples.y_proba, samples.X)
     assert shown.verdict.startswith("No evidence of miscalibration.\n")
     said = "No group was found that differs .* a group of 10 % would have to differ by about (.*?) "
@@ -158,8 +155,8 @@ def test_groups_that_differ_beside_the_direction_and_none():
 
 
 def test_features_follow_the_samples_that_count(few_maps):
-    samples = make_grouping_problem(1200, random_state=0)
-    weight = (np.arange(1200) % 2).astype(float)
+    samples = make_grouping_problem(600, random_state=0)
+    weight = (np.arange(600) % 2).astype(float)
     weighted = CalibrationReport.from_predictions(
         samples.y, samples.y_proba, samples.X, sample_weight=weight
     )
@@ -169,9 +166,9 @@ def test_features_follow_the_samples_that_count(few_maps):
     assert weighted.to_dict()["grouping"] == halved.to_dict()["grouping"]
 
 
-def test_the_seed_decides():
+def test_the_seed_decides(few_maps):
     def numbers(seed, **run):
-        content = report(100, random_state=seed, **run).to_dict()
+        content = report(60, random_state=seed, **run).to_dict()
         return [content[key] for key in ("recalibration_maps", "errors", "test", "random_state")]
 
     first = numbers(1)
@@ -182,7 +179,7 @@ def test_the_seed_decides():
     assert drawn == numbers(np.random.RandomState(3)) == numbers(drawn[-1])
 
 
-def test_verbose_tells_the_stages(capsys):
+def test_verbose_tells_the_stages(capsys, few_maps):
     report(30)
     assert capsys.readouterr() == ("", "")
     report(30, verbose=1, name="toy")
@@ -211,7 +208,7 @@ def test_what_a_long_call_computes_is_shown(capsys):
         s.show_progress(0)
 
 
-def test_warnings_become_notes():
+def test_warnings_become_notes(few_maps):
     """Three samples of each class tell next to nothing of single classes: the page says so."""
     shown = report(60, 20)
     (note,) = shown.findings.notes
@@ -228,26 +225,15 @@ def test_the_advice_can_be_followed():
     for n_classes in (2, 3):
         names = {type(candidate).__name__ for candidate in default_candidates(n_classes)}
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
-    y, p = DATA.y % 2, DATA.y_proba[:, 1] / DATA.y_proba[:, :2].sum(axis=1)
     for name in RECALIBRATOR_NAMES:
         code = line_of_code(name, "predictions").split(".fit(")[0]
-        fitted = eval(code, NAMES).fit(np.column_stack([1 - p, p]), y)
-        assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
         assert code in line_of_code(name, "predict_proba")
     assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report(600))
-    assert ".fit(" not in str(report(600, temperature=1.0))
-    score = 0.5 + 0.4 * np.cos(7 * DATA.y_proba[:, 0]) * (y == 0)
+    assert ".fit(" not in str(report(100, temperature=1.0))
+    y = DATA.y[:60] % 2
+    score = 0.5 + 0.4 * np.cos(7 * DATA.y_proba[:60, 0]) * (y == 0)
     turned = CalibrationReport.from_predictions(np.array(["a", "b"])[y], score, pos_label="a")
     assert "labels=['b', 'a'])" in str(turned)
-
-
-def test_the_code_of_a_classifier_can_be_run():
-    X, y = load_breast_cancer(return_X_y=True)
-    model = GaussianNB().fit(X[::2], y[::2])
-    shown = CalibrationReport.from_estimator(model, X[1::2], y[1::2])
-    (code,) = (line for line in str(shown).splitlines() if "RecalibratedClassifierCV(" in line)
-    names = {**NAMES, "model": model, "clone": clone, "X_train": X[::2], "y_train": y[::2]}
-    assert eval(code.strip(), names).predict_proba(X[1::2]).shape == (284, 2)
 
 
 @pytest.mark.slow
@@ -257,7 +243,7 @@ def test_what_many_probabilities_leave_out():
     assert "Omitted, as they take too long for so many probabilities: VectorScaling" in told
 
 
-def test_how_it_was_computed():
+def test_how_it_was_computed(few_maps):
     content = report(30, n_classes=3).to_dict()
     few = " ".join(content["method"])
     assert (content["n_samples"], content["n_tested"], len(content["errors"])) == (30, 30, 6)
@@ -281,7 +267,7 @@ def test_forecasts_are_validated_once(n_classes, monkeypatch):
 
     for module in (validation, problem):
         monkeypatch.setattr(module, "check_simplex", counted)
-    shown = report(400, n_classes)
+    shown = report(60, n_classes)
     assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()
     assert len(validated) == 1
 
@@ -319,16 +305,17 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     assert alarms <= 5
 
 
-def test_a_curve_that_no_slope_can_follow_is_found(rng):
+def test_a_curve_that_no_slope_can_follow_is_found(rng, few_maps):
     """Right on average and symmetric on the logit, at four values only."""
-    p = rng.choice([0.2, 0.4, 0.6, 0.8], size=4000)
+    p = rng.choice([0.2, 0.4, 0.6, 0.8], size=2000)
     truth = np.select([p == 0.2, p == 0.4, p == 0.6], [0.2, 0.28, 0.72], 0.8)
-    shown = s.CalibrationReport.from_predictions((rng.random(4000) < truth).astype(int), p)
+    shown = s.CalibrationReport.from_predictions((rng.random(2000) < truth).astype(int), p)
     assert shown.miscalibrated
     wrong = shown.findings.worst_places("scores", 3)
     assert sorted(place.label for place in wrong) == ["40.0 %", "60.0 %"]
 
 
+@pytest.mark.slow
 def test_places_of_calibrated_forecasts_are_rarely_accused():
     """Each kind holds for all of its places at once: 5 % or less; 200 data sets."""
     alarms = np.zeros(2)
@@ -355,7 +342,7 @@ def test_places_hold_all_samples_once():
     assert [place.label for place in places if place.kind == "class"] == ["0", "1", "2"]
 
 
-def test_numbers_agree_with_the_estimators():
+def test_numbers_agree_with_the_estimators(few_maps):
     shown = CalibrationReport.from_predictions(DATA.y, DATA.y_proba)
     for finding in shown.findings.errors:
         options = {"loss": finding.loss, "notion": finding.notion}
@@ -372,9 +359,9 @@ def test_numbers_agree_with_the_estimators():
     assert shown.findings.typical_error["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
 
 
-def test_reported_numbers_agree_with_the_functions():
-    samples = make_tempered_simplex(300, 2, random_state=0)
-    weight = np.random.default_rng(0).exponential(size=300)
+def test_reported_numbers_agree_with_the_functions(few_maps):
+    samples = make_tempered_simplex(100, 2, random_state=0)
+    weight = np.random.default_rng(0).exponential(size=100)
     arguments = {"y_true": samples.y, "y_proba": samples.y_proba, "sample_weight": weight}
     shown = CalibrationReport.from_predictions(**arguments)
     numbers = {number.key: number.value for number in shown.findings.reported}
@@ -386,13 +373,13 @@ def test_reported_numbers_agree_with_the_functions():
         interval = s.calibration_error_interval(**arguments, metric=key, notion="canonical")
         for end in ("estimate", "low", "high"):
             assert getattr(numbers[key], end) == pytest.approx(getattr(interval, end))
-    multiclass = report(300, n_classes=3).findings.reported
+    multiclass = report(60, n_classes=3).findings.reported
     assert [number.key for number in multiclass] == ["ece", "ks", "root_brier_score"]
     assert multiclass[0].name.endswith("of the confidence") and multiclass[0].target
 
 
-def test_all_intervals_have_the_level():
-    wide, narrow = (report(300, confidence_level=level).findings for level in (0.99, 0.8))
+def test_all_intervals_have_the_level(few_maps):
+    wide, narrow = (report(600, confidence_level=level).findings for level in (0.99, 0.8))
     names = ("accuracy", "confidence_gap", "observed_rate", "observed_expected_ratio")
     pairs = [
         [findings.advice.selection.gain, *(getattr(findings, name) for name in names)]
@@ -409,7 +396,7 @@ def test_no_interval_begins_at_its_estimate(limits):
     assert interval_around(interval, 0.95) == interval
 
 
-def test_no_part_exceeds_the_limit_of_the_whole():
+def test_no_part_exceeds_the_limit_of_the_whole(few_maps):
     y = np.zeros(300, dtype=int)
     y[:2] = 1  # the spread of two events says little about the mean loss
     proba = np.r_[0.1, 0.17, np.random.default_rng(0).beta(0.5, 25, 298)]

@@ -69,7 +69,7 @@ def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
 
 
 def test_from_estimator_evaluates_whole_clusters():
-    X, y, _, cluster = in_clusters(30, 2, alike=True)
+    X, y, _, cluster = in_clusters(30, 2, alike=True, size=5)
     model, of_model = LogisticRegression(), CalibrationReport.from_estimator
     whole, split = (
         of_model(model, X, y, cv=cv, groups=cluster).findings for cv in (GroupKFold(5), 5)
@@ -93,7 +93,7 @@ def test_several_models():
 
 
 def test_few_clusters_warn_once_for_all_models():
-    _, y, proba, cluster = in_clusters(30, 4, alike=True)
+    _, y, proba, cluster = in_clusters(30, 4, alike=True, size=3)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         compare(y, {"one": proba, "two": proba**2}, groups=cluster % 5)

@@ -151,7 +151,7 @@ def test_infinite_losses_and_few_samples(words_only):
 
 
 def test_reports_that_are_there_already_are_compared():
-    samples = make_grouping_problem(100, random_state=0)
+    samples = make_grouping_problem(40, random_state=0)
     reports = [
         make(samples.y, p, samples.X, name=name)
         for name, p in (("a", samples.y_proba), ("b", samples.posterior))
@@ -167,8 +167,8 @@ def test_estimators_share_their_folds():
     """A splitter that shuffles anew each time must not compare models on other folds."""
     X, y = load_breast_cancer(return_X_y=True)
     cv = KFold(3, shuffle=True, random_state=np.random.RandomState(0))
-    models = {"one": GaussianNB(), "two": GaussianNB(), "other": LogisticRegression()}
-    comparison = of_models(models, scale(X[:150, :5]), y[:150], cv=cv)
+    models = {"one": GaussianNB(), "two": GaussianNB(), "other": GaussianNB(var_smoothing=0.1)}
+    comparison = of_models(models, scale(X[:60, :5]), y[:60], cv=cv)
     differences = by_pair(comparison.differences)
     assert differences["brier", "one", "two"].difference.estimate == 0
     assert differences["brier", "one", "other"].difference.estimate != 0
@@ -176,7 +176,7 @@ def test_estimators_share_their_folds():
 
 
 def test_refusals():
-    y, proba = Y[:200], RAW[:200]
+    y, proba = Y[:30], RAW[:30]
     report, turned = make(y, proba, name="a"), make(y[::-1], proba, name="b")
     seeded = make(y, proba, name="b", random_state=1)
     for call, words in (
@@ -273,7 +273,7 @@ def test_costs_and_several_classes_and_sketches():
     assert "net_benefit" not in differences and "Mean cost of a decision: " in comparison.verdict
     losses = [DecisionCost(costs).loss(np.eye(2)[y], np.column_stack([1 - p, p])) for p in (a, b)]
     assert differences["cost"].estimate == pytest.approx(np.mean(losses[0] - losses[1]))
-    samples = make_tempered_simplex(300, 3, random_state=0)
+    samples = make_tempered_simplex(100, 3, random_state=0)
     many = {"raw": samples.y_proba, "truth": samples.posterior}
     differences = {
         row.quantity: row.difference for row in compare(samples.y, many, threshold=0.6).differences
@@ -289,7 +289,7 @@ def test_costs_and_several_classes_and_sketches():
     assert differences["net_benefit"].difference.estimate == pytest.approx(expected, abs=1e-9)
     paired = rows_of(y, {"a": a, "b": b}, threshold=0.3)["net_benefit"].difference
     assert differences["net_benefit"].difference.low < paired.low and "regret" not in differences
-    reports = {"a": make(y, a, threshold=0.3), "b": make(y, b, threshold=0.4)}
+    reports = {"a": make(y[:20], a[:20], threshold=0.3), "b": make(y[:20], b[:20], threshold=0.4)}
     with pytest.raises(ValueError, match="differ in threshold or costs"):
         ComparisonReport(reports)
 
@@ -336,6 +336,7 @@ def test_repeated_samples_in_clusters_carry_no_information():
         assert ratio == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_intervals_of_net_benefits_cover():
     """40 samples of 300 with 15 events: 36 or more cover (p < .05 at 95 %); Student's, 88 %."""
     y, a, b = two_models(400_000, 10**6, rate=0.05)
@@ -352,16 +353,13 @@ def difference_of(y, a, b, threshold):
     return rule.difference("net_benefit", *problems, 0.95)[0]
 
 
-def test_decision_values_are_named(words_only):
+def test_decision_values_are_named(words_only, comparison):
     """In the verdict, and in the legends of displays; a model with probabilities has neither."""
-    X, y = make_classification(300, 5, random_state=0)
-    models = {"svm": LinearSVC().fit(X[:150], y[:150]), "lr": LogisticRegression().fit(X, y)}
-    shown = ComparisonReport.from_estimators(models, X[150:], y[150:])
+    X, y = make_classification(100, 5, random_state=0)
+    models = {"svm": LinearSVC().fit(X[:50], y[:50]), "lr": LogisticRegression().fit(X, y)}
+    shown = ComparisonReport.from_estimators(models, X[50:], y[50:])
     assert "The scores of svm are decision values, divided by their spread" in shown.verdict
-    alone = ComparisonReport.from_estimators(
-        {"lr": models["lr"], "other": LogisticRegression(C=0.1).fit(X, y)}, X[150:], y[150:]
-    )
-    assert "decision values" not in alone.verdict
+    assert "decision values" not in comparison.verdict
     for display in (ReliabilityDisplay, DecisionCurveDisplay):
         legends = [
             " ".join(
@@ -374,8 +372,8 @@ def test_decision_values_are_named(words_only):
         assert "LogisticRegression, decision" not in legends[1]
 
 
-@pytest.mark.parametrize("events", [2, 40])
-@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("events", [40, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("clustered", [True, False])
 def test_net_benefits_at_tied_forecasts(events, clustered, words_only, rng):
     """Forecasts on the threshold count as below it, which is said; the other class is its mirror.
 
@@ -408,8 +406,8 @@ def test_net_benefits_at_tied_forecasts(events, clustered, words_only, rng):
 @pytest.mark.parametrize("threshold", [1e-6, 0.99999])
 def test_thresholds_beyond_all_forecasts(threshold, words_only):
     """The same decisions of both models: no difference, and no claim."""
-    models = {"a": RAW[:, 1].clip(0.01, 0.99), "b": TRUTH[:, 1].clip(0.01, 0.99)}
-    shown = compare(Y, models, threshold=threshold)
+    models = {"a": RAW[:100, 1].clip(0.01, 0.99), "b": TRUTH[:100, 1].clip(0.01, 0.99)}
+    shown = compare(Y[:100], models, threshold=threshold)
     for row in shown.differences:
         if row.quantity in OF_DECISIONS:
             assert row.difference.estimate == 0 and row.pvalue == 1

@@ -67,7 +67,9 @@ def test_direction_in_the_headline(samples, direction, headline):
         (-1.0, (-2.0, 1.4), "too_low", r"Predictions are too low: mean 18"),
     ],
 )  # fmt: skip
-def test_too_extreme_needs_samples_on_both_sides(mean, forecast, direction, headline, rng):
+def test_too_extreme_needs_samples_on_both_sides(
+    mean, forecast, direction, headline, rng, few_maps
+):
     """Logits mean + x, forecasts a + b x: nearly all above the curve, half of them, few."""
     x = rng.normal(size=8000)
     y = (rng.random(8000) < expit(mean + x)).astype(int)
@@ -103,6 +105,15 @@ def test_gains_have_no_optimism():
     assert (np.abs(mean) < 4 * error).all()
 
 
+def test_logistic_recalibration_finds_shift_and_slope():
+    shifted = logistic_recalibration(check_problem(*event(100_000, shift=-0.5, slope=0.8)), 0.95)
+    assert shifted.shift.estimate == pytest.approx(-0.5, abs=4 * shifted.shift.standard_error)
+    assert shifted.slope.estimate == pytest.approx(0.8, abs=4 * shifted.slope.standard_error)
+    assert shifted.pvalue == 0
+    assert logistic_recalibration(check_problem([0, 1, 1], [0.5] * 3), 0.95) is None
+
+
+@pytest.mark.slow
 def test_logistic_recalibration_is_a_test_of_its_level():
     """Shift 0 and slope 1: the p-value is uniform; 400 data sets, standard error of .05: .011."""
     fits = [logistic_recalibration(check_problem(*event(400, seed=k)), 0.95) for k in range(400)]
@@ -111,11 +122,6 @@ def test_logistic_recalibration_is_a_test_of_its_level():
         for fit in fits
     ]
     assert (np.abs(np.mean(shares, axis=0) - 0.95) < 0.035).all()
-    shifted = logistic_recalibration(check_problem(*event(200_000, shift=-0.5, slope=0.8)), 0.95)
-    assert shifted.shift.estimate == pytest.approx(-0.5, abs=4 * shifted.shift.standard_error)
-    assert shifted.slope.estimate == pytest.approx(0.8, abs=4 * shifted.slope.standard_error)
-    assert shifted.pvalue == 0
-    assert logistic_recalibration(check_problem([0, 1, 1], [0.5] * 3), 0.95) is None
 
 
 def test_ranges_holdranges_of_scores():
@@ -161,8 +167,8 @@ def confused(n=3000, rate=0.2, seed=0, *, also=False):
     return np.array(["cat", "dog", "fox", "owl"])[drawn], forecast
 
 
-def test_confused_classes_are_named(words_only):
-    y, forecast = confused(2000)
+def test_confused_classes_are_named(words_only, few_maps):
+    y, forecast = confused(1200)
     report = CalibrationReport.from_predictions(y, forecast)
     first = report.findings.confusions[0]
     assert report.direction == report.to_dict()["direction"] == "confused"
@@ -188,13 +194,13 @@ def test_confused_classes_are_named(words_only):
     assert report.verdict.startswith("Some classes are confused: where cat is predicted with at le")
     page = report._repr_html_()
     assert "Pairs of classes" in page and "Residuals of the averaged maps" in page
-    findings = CalibrationReport.from_predictions(*confused(1000, rate=0.0)).findings  # calibrated
+    findings = CalibrationReport.from_predictions(*confused(500, rate=0.0)).findings  # calibrated
     assert (
         findings.direction is None and findings.confusions == () and not findings.residuals_reject
     )
 
 
-def test_residuals_that_cells_cannot_resolve_give_a_lower_bound(words_only, rng):
+def test_residuals_that_cells_cannot_resolve_give_a_lower_bound(words_only, few_maps, rng):
     s = np.sort(rng.uniform(0.3, 0.7, 4000))
     gap = np.where(np.arange(4000) * 128 // 4000 % 2 == 1, 0.25, -0.25)
     report = CalibrationReport.from_predictions((rng.random(4000) < s + gap).astype(int), s)
@@ -342,9 +348,10 @@ def test_a_class_without_samples(rng):
     assert kinds(y, rare / rare.sum(axis=1, keepdims=True)) == {}
 
 
-def test_suspicions_are_rarely_wrong():
+@pytest.mark.parametrize("n_sets", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_suspicions_are_rarely_wrong(n_sets):
     """Poor but honest models: in 3 times 100 data sets no suspicion of the input."""
-    for seed in range(100):
+    for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         rare = rng.random(3000) * 0.01
         labels = (rng.random(3000) < 3 * rare).astype(int)  # too low by a factor of three
@@ -387,8 +394,8 @@ def test_the_best_of_all_orders_of_columns(n_classes):
         assert sentence.count("class ") + int(further[1] if further else 0) >= n_classes / 3
 
 
-def test_a_suspicion_comes_first_and_replaces_the_advice():
-    y, p = event(2000, mean=-3)
+def test_a_suspicion_comes_first_and_replaces_the_advice(few_maps):
+    y, p = event(600, mean=-3)
     content = CalibrationReport.from_predictions(1 - y, p).to_dict()
     assert content["headline"].startswith("Check the labels: the forecasts fit the other class.")
     assert content["suspicion_kinds"] == ["other_class"] and "accuracy" in content["suspicions"][0]

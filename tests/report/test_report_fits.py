@@ -12,7 +12,7 @@ from skcalib.links.averaging import ModelAverage
 
 structure = load("structure")
 needs_study = pytest.mark.skipif(structure is None, reason="needs the folder doc")
-N = 300
+N = 120
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((N, 3))
 ROWS = {
@@ -26,7 +26,7 @@ SKETCH = ForecastSketch([0, 1]).fit(DATA.y, DATA.y_proba)
 
 def report_with_named_groups():
     """The trees, the model and the correction by the features."""
-    samples = make_grouping_problem(1200, random_state=0)
+    samples = make_grouping_problem(600, random_state=0)
     report = CalibrationReport.from_predictions(samples.y, samples.y_proba[:, 1], samples.X)
     assert report.findings.grouping.correction is not None
     return report

@@ -71,7 +71,7 @@ def dense(text):
 
 @pytest.fixture(scope="module")
 def with_features():
-    samples = make_grouping_problem(1500, random_state=0)
+    samples = make_grouping_problem(800, random_state=0)
     frame = pd.DataFrame(samples.X, columns=["age", "dose"])
     return CalibrationReport.from_predictions(samples.y, samples.y_proba, frame, name="drug")
 
@@ -173,8 +173,8 @@ def test_no_number_is_nan_and_lines_fit_a_terminal(shown, page):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_sections(grouped):
-    samples = make_grouping_problem(100, random_state=0)
+def test_sections(grouped, few_maps):
+    samples = make_grouping_problem(40, random_state=0)
     shown = CalibrationReport.from_predictions(
         samples.y, samples.y_proba, samples.X if grouped else None
     )
@@ -199,8 +199,8 @@ def test_figures_without_a_legend_need_no_error(three_classes, comparison, drawn
     assert drawn(comparison)[1] == len(comparison.reports)
 
 
-def test_of_many_classes_those_that_are_off_are_drawn():
-    samples = make_tempered_simplex(1000, 8, score_temperature=1.0, random_state=0)
+def test_of_many_classes_those_that_are_off_are_drawn(few_maps):
+    samples = make_tempered_simplex(600, 8, score_temperature=1.0, random_state=0)
     shifted = samples.posterior * np.where(np.arange(8) == 5, 2.0, 1.0)
     shifted /= shifted.sum(axis=1, keepdims=True)
     for forecast, titles in ((samples.posterior, []), (shifted, ["Class 5"])):
@@ -210,16 +210,16 @@ def test_of_many_classes_those_that_are_off_are_drawn():
         assert len(reader.all("svg")) == 1 + (shown.recalibrated is not None) + len(titles)
 
 
-def test_page_is_reproducible():
-    samples = make_tempered_simplex(100, 2, random_state=0)
+def test_page_is_reproducible(few_maps):
+    samples = make_tempered_simplex(40, 2, random_state=0)
     compare = ComparisonReport.from_predictions
     models = {"one": samples.y_proba, "two": samples.posterior}
     pages = [compare(samples.y, models, random_state=seed)._repr_html_() for seed in (0, 0, 1)]
     assert pages[0] == pages[1] != pages[2]
 
 
-def test_names_are_text_and_no_markup():
-    samples = make_grouping_problem(1500, random_state=0)
+def test_names_are_text_and_no_markup(few_maps):
+    samples = make_grouping_problem(800, random_state=0)
     frame = pd.DataFrame(samples.X, columns=[EVIL, f"{EVIL} too"])
     labels = np.array(["a" + EVIL, "b" + EVIL])
     shown = CalibrationReport.from_predictions(labels[samples.y], samples.y_proba, frame, name=EVIL)
@@ -230,7 +230,7 @@ def test_names_are_text_and_no_markup():
         assert dense(text) in dense("".join(reader.text))
 
 
-def test_edges():
+def test_edges(few_maps):
     """Hard forecasts, infinite log loss, ties, few samples: a page without NaN."""
     cases = {
         "hard": ([0, 1, 1, 0, 1], [0.0, 1.0, 1.0, 0.0, 1.0]),

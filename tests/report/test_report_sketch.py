@@ -102,7 +102,7 @@ def test_false_alarms_are_as_rare_as_those_of_the_samples():
 
 
 def test_more_classes_by_their_top_label():
-    samples = make_tempered_simplex(2000, 3, random_state=0)
+    samples = make_tempered_simplex(600, 3, random_state=0)
     report = of_sketch(ForecastSketch([0, 1, 2]).fit(samples.y, samples.y_proba))
     text = report.to_text(details=True)
     assert "of them a right prediction (the event)" in text and report.findings.n_classes == 2
@@ -115,17 +115,18 @@ def test_more_classes_by_their_top_label():
 
 
 def test_suspicions_of_sketches(few_maps):
-    y, score = tied(1500)
+    y, score = tied(300)
     for kind, labels, scores in (
         ("other_class", 1 - y, score),
         ("percent_scale", y, score / 100),
         ("one_class", np.ones_like(y), score),
-        ("constant", y, np.full(1500, 0.4)),
+        ("constant", y, np.full(300, 0.4)),
         ("hard_predictions", y, y.astype(float)),
     ):
         assert of_sketch(sketch_of(labels, scores)).findings.suspicions[0].kind == kind
 
 
+@pytest.mark.slow
 def test_jobs_do_not_change_a_number():
     sketches = {"a": sketch_of(*tied(200)), "b": sketch_of(*tied(200, WORLDS["too_high"], 1))}
     report, comparison = of_sketch(sketches["a"], name="a", n_jobs=2), of_sketches(sketches)
@@ -134,9 +135,9 @@ def test_jobs_do_not_change_a_number():
 
 
 def test_what_is_refused():
-    samples = make_tempered_simplex(100, 3, random_state=0)
+    samples = make_tempered_simplex(30, 3, random_state=0)
     classwise = ForecastSketch([0, 1, 2], notion="classwise").fit(samples.y, samples.y_proba)
-    y, score = tied(200)
+    y, score = tied(30)
     plain, named = sketch_of(y, score), ForecastSketch([1, 2]).fit(1 + y, score)
     mixed = {"a": plain, "b": named}
     for call, words in (
@@ -150,7 +151,7 @@ def test_what_is_refused():
 
 
 def test_differences_of_sketches_are_wider_and_have_the_same_estimates(few_maps):
-    samples = make_tempered_simplex(1000, 2, random_state=0)
+    samples = make_tempered_simplex(400, 2, random_state=0)
     models = {"raw": np.round(samples.y_proba, 2), "truth": np.round(samples.posterior, 2)}
     models = {name: np.clip(proba, 0.01, 0.99) for name, proba in models.items()}
     sketches = {name: sketch_of(samples.y, proba) for name, proba in models.items()}
@@ -164,7 +165,7 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates(few_maps)
         assert row.difference.estimate == pytest.approx(pair.estimate, rel=1e-7, abs=1e-12)
         assert row.difference.standard_error >= pair.standard_error * (1 - 1e-9)
     text = apart.to_text(details=True)
-    assert "raw (1,000 samples), truth (1,000 samples), not paired." in text
+    assert "raw (400 samples), truth (400 samples), not paired." in text
     assert "whose length is the sum of those of both means" in " ".join(text.split())
 
 

@@ -2,20 +2,17 @@
 
 import ast
 import inspect
-from pathlib import Path
 
 import pytest
+from sources import PATHS, ROOT, nodes_of
 from verdict_texts import contradictions, forbidden_words, impossible_numbers, n_words, text_of_page
 
 import skcalib
 
-ROOT = Path(skcalib.__file__).parent
-SOURCES = sorted(ROOT.rglob("*.py"))
-
 
 def messages(path):
     """String constants of a module but its docstrings, with their lines."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    nodes = nodes_of(path)
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     documentation = {
         id(node.body[0].value)
@@ -45,7 +42,7 @@ def documentation():
 
 
 def test_no_forbidden_word_in_messages_and_in_the_documentation():
-    told = [(f"{p.relative_to(ROOT)}:{line}", t) for p in SOURCES for line, t in messages(p)]
+    told = [(f"{p.relative_to(ROOT)}:{line}", t) for p in PATHS for line, t in messages(p)]
     faults = {
         f"{place}: {words}"
         for place, text in [*told, *documentation()]

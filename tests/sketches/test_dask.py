@@ -145,12 +145,14 @@ WITH_JOBS = ("grouping risk", "ensemble", "resampled interval", "kernels")
 CALLS = [*((name, {}) for name in ALL), *((name, {"n_jobs": 2}) for name in WITH_JOBS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), CALLS)
 def test_dask(name, options, client):
     with joblib.parallel_config("dask"):
         np.testing.assert_equal(ALL[name](**options), expected_of(name))
 
 
+@pytest.mark.slow
 def test_the_cluster_works(client):
     with joblib.parallel_config("dask"):
         threads = joblib.Parallel()(joblib.delayed(threading.get_ident)() for _ in range(4))

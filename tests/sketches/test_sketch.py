@@ -3,6 +3,7 @@
 import io
 import json
 from functools import reduce
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -66,18 +67,21 @@ def test_cells_increase_and_are_narrow_at_both_ends():
     assert (score[inside] >= ends[k] - 1e-12).all() and (score[inside] <= ends[k + 1] + 1e-12).all()
 
 
-@pytest.mark.parametrize("notion", ["top_label", "classwise"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sums_by_loops(notion, weighted):
+@pytest.mark.parametrize(
+    ("notion", "weighted", "n_cells"),
+    [("classwise", True, 2**20), *product(["top_label", "classwise"], [False, True], [32])],
+)
+def test_sums_by_loops(notion, weighted, n_cells):
+    """Of few cells there is a table, of many those that occur."""
     y, proba, weight = sample(60, weighted=weighted)
-    sketch = s.ForecastSketch([0, 1, 2], notion=notion, n_cells=32).fit(y, proba, weight)
+    sketch = s.ForecastSketch([0, 1, 2], notion=notion, n_cells=n_cells).fit(y, proba, weight)
     expected = {}
     for label, p, w in zip(y, proba, np.ones(60) if weight is None else weight, strict=True):
         pairs = [(k, p[k], label == k) for k in range(3)]
         if notion == "top_label":
             pairs = [("top label", p.max(), label == p.argmax())]
         for name, score, event in pairs if w else []:
-            cell = int(cells_of(np.array([score]), 32)[0])
+            cell = int(cells_of(np.array([score]), n_cells)[0])
             sums = expected.setdefault((name, cell, bool(event)), np.zeros(4))
             sums += [1, w, w**2, w * score]
     frame = sketch.to_frame().set_index(["problem", "cell", "event"])
@@ -88,7 +92,7 @@ def test_sums_by_loops(notion, weighted):
         np.testing.assert_allclose(columns[key], sums, rtol=1e-13, atol=1e-300)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.booleans(), st.randoms())
 def test_order_and_chunks_leave_no_trace(sizes, weighted, shuffle):
     y, proba, weight = sample(sum(sizes), seed=sum(sizes), weighted=weighted)
@@ -111,10 +115,10 @@ def test_sums_of_whole_numbers_are_exact_and_many_small_chunks_lose_nothing():
     total = reduce(s.ForecastSketch.merge, [large, large, light, light])
     assert total.to_frame()["weight"].tolist() == [2**54 + 4]
     sketch = s.ForecastSketch([0, 1])
-    for _ in range(400):
+    for _ in range(100):
         sketch.partial_fit([0, 1], [0.1, 0.1], [1e-3, 1e3])
     frame = sketch.to_frame()
-    np.testing.assert_allclose(frame["weight"], [0.4, 4e5], rtol=1e-16)
+    np.testing.assert_allclose(frame["weight"], [0.1, 1e5], rtol=1e-16)
     np.testing.assert_allclose(frame["mean_score"], 0.1, rtol=2e-16)
 
 

@@ -175,7 +175,7 @@ def test_consistency_bands_have_the_same_law(kind):
     assert (bands.high - bands.low).mean() == pytest.approx(width.mean(), rel=0.02)
 
 
-@pytest.mark.parametrize(("case", "loss"), [("binary", "log"), ("top label", "brier")])
+@pytest.mark.parametrize(("case", "loss"), [("top label", "brier"), ("binary", "log")])
 def test_corp_tests_have_the_same_law(case, loss):
     y, proba = tied(400, CASES[case][0], seed=3)
     near = np.random.default_rng(1).random(400) < 0.6  # p-values that are neither 0 nor 1
@@ -398,6 +398,11 @@ def test_mean_losses_are_exact(kind, n_cells):
         return [*bounds, summary.brier.estimate, summary.log_loss.estimate, root]
 
     assert values(sketch) == pytest.approx(values(y, score, sample_weight=weight), rel=1e-12)
+    proba = np.column_stack([score, (1 - score) / 4, 3 * (1 - score) / 4])
+    several = s.ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba, weight)
+    bound = s.calibration_upper_bound(y, proba, notion="classwise", sample_weight=weight,
+                                      labels=[0, 1, 2])  # fmt: skip
+    assert s.calibration_upper_bound(several, notion="classwise") == pytest.approx(bound, rel=1e-12)
 
 
 def test_exact_mean_losses_are_inside_their_intervals():

@@ -373,6 +373,9 @@ def test_limits_with_few_events_are_those_of_the_score_test(kind):
     assert limits(mean) == pytest.approx((0.3 - down, 0.3 + up), rel=1e-8)
     assert mean.estimate == 0.3
     assert mean.standard_error == pytest.approx((down + up) / 2 / reach, rel=1e-8)
+    two = few_label_limits(p[:2], label[:2], fixed[:2], gain[:2], np.ones(2), 0.9, 0.3)[0]
+    length = (two.high - two.low) / 2 / t.ppf(0.95, 1)  # at least one degree of freedom
+    assert two.standard_error == pytest.approx(length, rel=1e-9)
 
 
 def test_mean_losses_with_few_events_take_these_limits():

@@ -51,7 +51,7 @@ def test_interval_inverts_the_tests(level, skew):
     reached = SquaredNorm(middle - 1, **form).interval(level)[1]
     assert law(reached, **form).cdf(middle) == pytest.approx(spare / 2, rel=1e-6)
     kinds = set()
-    for estimate in (-0.3, 0.0, 0.3, 0.5, 0.7, 1.5, 3.0, 6.0):
+    for estimate in (*np.arange(-0.3, 3.0, 0.1), 6.0):
         low, high = SquaredNorm(estimate, **form).interval(level)
         upper = max(estimate, middle)
         assert law(high, **form).cdf(upper) == pytest.approx(spare / 2, rel=1e-6)
@@ -82,6 +82,7 @@ def test_the_slope_has_a_margin():
     assert more == pytest.approx(0.25)
     assert signal_slope(0.6, raw, 1.0, 0.2, 0.0) == pytest.approx(np.sqrt(0.1))
     assert signal_slope(0.1, raw, -0.5, noise2, 0.0) == pytest.approx(0.05)
+    assert signal_slope(0.1, 0.5, -0.2, noise2, 0.0) == pytest.approx(0.2)
     assert signal_slope(0.1, 0.0, 1.0, noise2, 0.0) == signal_slope(0.1, 1.0, 1.0, 0.0, 0.0) == 0
 
 
@@ -107,7 +108,8 @@ def test_tails_of_mixtures_of_chi_squares(x):
     both = [3.0, 3.0, -1.0, -1.0]
     assert chi_square_mixture_sf(x, both) == pytest.approx(above, rel=1e-9)
     assert chi_square_mixture_sf(-x, both) == pytest.approx(1 - below, rel=1e-9)
-    assert chi_square_mixture_sf(x, [-1.0, -2.0]) == 0
+    assert chi_square_mixture_sf(x, [-1.0, -2.0]) == chi_square_mixture_sf(1e308, [1e-300]) == 0
+    assert chi_square_mixture_sf(1e-101, [1.0, 2.0]) == 1
     assert (chi_square_mixture_sf(0.0, [0.0]), chi_square_mixture_sf(x, [0.0])) == (1, 0)
 
 
@@ -150,3 +152,6 @@ def test_e_values_and_levels():
     assert (infinite.e_value, infinite.pvalue) == (np.inf, 0)
     test = CalibrationTest(statistic=2.0, pvalue=0.05, estimate=0.1, method="normal")
     assert test.rejects() and not test.rejects(0.049)
+    for level in (0.0, 1.0):
+        with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
+            test.rejects(level)

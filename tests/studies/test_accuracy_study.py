@@ -23,6 +23,7 @@ def test_worlds_are_wrong_in_the_way_they_say(study, n_classes):
         assert (kind == "calibrated") == np.array_equal(forecast, conditional)
 
 
+@pytest.mark.slow
 def test_a_small_study(study, tmp_path, monkeypatch):
     """Two data sets of two worlds, the published formulas beside ours: rows and summaries."""
     monkeypatch.setattr(study, "SLOW_REPETITIONS", 0)

@@ -79,6 +79,7 @@ def g22():
     return logits, right
 
 
+@pytest.mark.slow
 @needs_studies
 @pytest.mark.parametrize(
     ("scale", "error"),

@@ -23,7 +23,7 @@ def test_posteriors_average_to_the_forecasts_or_move_by_features(field):
 
 def test_a_small_run_of_the_field(field, monkeypatch):
     monkeypatch.setattr(field, "METHODS", {"none": field.plain, "skcalib": field.ours})
-    none, ours = field.rows_of_setting(field.linear, 600, 0, 4000)
+    none, ours = field.rows_of_setting(field.linear, 300, 0, 2000)
     assert 0 < float(ours["excess"]) < float(none["excess"])
     assert [len(list(field.rows_of_data("wine", seed))) for seed in (0, 1)] == [2, 2]
 
@@ -42,6 +42,7 @@ def test_the_field_is_not_better(field):
     assert len(near) == 24 and np.mean(near) >= 0.9
 
 
+@pytest.mark.slow
 def test_a_small_run_of_the_default(default, tmp_path):
     """The forecasts are calibrated, and the truth is that of the size; a row has all numbers."""
     for n_classes in (2, 4):
@@ -69,6 +70,7 @@ def test_the_default_finds_grouping_loss_only_where_it_is(default):
             assert row["estimate"] > 0.69 * row["truth"] and row["found"] == 1
 
 
+@pytest.mark.slow
 def test_a_small_run_of_recalibrated_models(models):
     X, y = models.tables(small=True)["breast cancer"]
     rows = list(models.rows_of("breast cancer", X, y, 0, {"naive Bayes": GaussianNB()}))

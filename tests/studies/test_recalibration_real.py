@@ -48,6 +48,7 @@ def test_temperature_of_the_lenet():
     assert scaling.temperature_ == pytest.approx(1.37, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [s.VectorScaling, s.recalibration.MatrixScaling])
 def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
     """1,000 samples of 100 classes: not worse than temperature on at least 4 of 5 splits."""
@@ -73,7 +74,9 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
         s.recalibration.QuadraticScaling(), s.VectorScaling(), s.recalibration.MatrixScaling(),
         s.DirichletCalibration(),
         s.recalibration.DiagonalOrderPreserving(),
-        s.recalibration.DiagonalOrderPreserving(variant="pieces"),
+        pytest.param(
+            s.recalibration.DiagonalOrderPreserving(variant="pieces"), marks=pytest.mark.slow
+        ),
         s.IsotonicRecalibrator(strict=True),
     ],
     ids=lambda r: type(r).__name__,

@@ -7,6 +7,7 @@ from doc_studies import load, needs_studies, rows_of
 study = load("refinement")
 
 
+@pytest.mark.slow
 @needs_studies
 def test_a_small_run(tmp_path, monkeypatch):
     path = study.logistic  # of thirteen penalties, of which five are enough

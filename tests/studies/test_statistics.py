@@ -6,8 +6,7 @@ numbers would have to look like to be called biased.
 
 import numpy as np
 import pytest
-from conftest import pairs
-from scipy.stats import ttest_1samp
+from scipy.stats import binom, ttest_1samp
 
 from skcalib import proper_calibration_error, sharpness
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
@@ -51,25 +50,21 @@ LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.95])
 CURVE = np.array([0.2, 0.25, 0.5, 0.6, 0.9])  # E[Y|S] at the levels
 
 
-def test_cross_is_unbiased_where_the_smoother_is():
-    """Forecasts constant in the bin: truth .005; direct is too high and risk too low."""
-    truth = np.mean((CURVE - LEVELS) ** 2)
-    rng, smoother, p = np.random.default_rng(0), QuantileBins(5), LEVELS.repeat(20)
-    forecast = pairs(p)
-    assert (np.ptp(smoother.fit(forecast, forecast).cells_.reshape(5, 20), axis=1) == 0).all()
-    assert smoother.n_cells_ == 5
-    draws = {"direct": [], "risk": [], "cross": []}
-    for _ in range(1000):
-        y = (rng.random(100) < CURVE.repeat(20)).astype(int)
-        for method, estimates in draws.items():
-            estimates.append(proper_calibration_error(y, p, smoother=smoother, method=method))
-    assert abs(ttest_1samp(draws["cross"], truth).statistic) < 4
-    assert ttest_1samp(draws["direct"], truth).statistic > 4
-    assert ttest_1samp(draws["risk"], truth).statistic < -4
-    # by the variance of a leave-one-out mean of 20, for the one up and for the other down
-    variance = np.mean(CURVE * (1 - CURVE)) / 19
-    assert abs(ttest_1samp(draws["direct"], truth + variance).statistic) < 4
-    assert abs(ttest_1samp(draws["risk"], truth - variance).statistic) < 4
+@pytest.mark.parametrize(("level", "frequency"), [*zip(LEVELS, CURVE, strict=True)])
+def test_cross_is_unbiased_where_the_smoother_is(level, frequency):
+    """Twenty equal forecasts in a bin: exact expectations over the number of events.
+
+    By the variance of a leave-one-out mean of 20, "direct" is too high and "risk" too low.
+    """
+    truth, variance = (frequency - level) ** 2, frequency * (1 - frequency) / 19
+    for method, bias in (("cross", 0), ("direct", variance), ("risk", -variance)):
+        options = {"smoother": QuantileBins(1), "method": method, "labels": [0, 1]}
+        estimates = [
+            proper_calibration_error(np.arange(20) < k, np.full(20, level), **options)
+            for k in range(21)
+        ]
+        expected = binom.pmf(np.arange(21), 20, frequency) @ estimates
+        assert expected == pytest.approx(truth + bias, abs=1e-12)
 
 
 SMOOTHERS = [None, "isotonic", QuantileBins(8), NearestNeighborsSmoother()]
