@@ -78,8 +78,8 @@ def slow(session):
 
 @nox.session
 def mutants(session):
-    """Do the tests notice wrong formulas? The modules stand after --; see .ci/mutants."""
-    session.run("python", ".ci/mutants", *session.posargs)
+    """Do the tests notice wrong formulas? (extra: test, and mutmut) See .ci/mutants.py."""
+    session.run("python", ".ci/mutants.py", *session.posargs)
 
 
 @nox.session

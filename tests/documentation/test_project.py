@@ -1,5 +1,6 @@
 """Files around the package that hosts, installers and other programs read."""
 
+import ast
 import re
 import runpy
 import tomllib
@@ -160,6 +161,78 @@ def test_changed_files_of_a_repository(tmp_path, monkeypatch):
     assert CHANGED["changed_files"]() == ["a", "b", "new"]
 
 
+MUTANTS = runpy.run_path(str(ROOT / ".ci" / "mutants.py")) if (ROOT / ".ci").exists() else {}
+MUTATED = """
+def x_share__mutmut_orig(a: float, b=1):
+    return a / b
+
+def x_share__mutmut_1(a: float, b=1):
+    return a * b
+
+def x_share__mutmut_2(a: float, b=2):
+    return a / b
+
+def x_text__mutmut_orig(a):
+    return "share"
+
+def x_text__mutmut_1(a):
+    return "XXshareXX"
+
+class Mean:
+    def xǁMeanǁvalue__mutmut_orig(self):
+        return (self.a | self.b,
+                self.b)
+
+    def xǁMeanǁvalue__mutmut_1(self):
+        return (self.a & self.b,
+                self.b)
+"""
+
+
+@in_checkout
+def test_equivalent_mutants_are_named_by_their_text():
+    """By a statement or a part of it, however its lines are broken."""
+    changed = MUTANTS["mutants"]("skcalib/a.py", MUTATED)
+    assert list(changed.values()) == [
+        ("share", "return a / b", "return a * b"),
+        ("share", "a, b=1):", "a, b=2):"),
+        ("Mean.value", "return (self.a | self.b, self.b)", "return (self.a & self.b, self.b)"),
+    ]
+    lines = [
+        "skcalib/a.py | share | a / b | a * b | a reason",
+        "skcalib/a.py | Mean.value | self.a | self.b | self.a & self.b | an operator, too",
+        "skcalib/a.py | share | a / b | a + b | no such mutant",
+        "skcalib/b.py | share | a / b | a + b | another module",
+    ]
+    left, unused = MUTANTS["sort_out"]("skcalib/a.py", changed, lines)
+    assert left == ["skcalib.a.x_share__mutmut_2"] and unused == lines[2:3]
+
+
+@in_checkout
+def test_listed_mutants_are_of_functions_that_exist():
+    for line in MUTANTS["equivalent_mutants"]():
+        module, function, *_, reason = line.split(" | ")
+        assert module in MUTANTS["all_modules"]() and line.count(" | ") >= 4 and len(reason) > 4, (
+            line
+        )
+        tree = ast.parse(text_of(module))
+        for name in function.split("."):
+            (tree,) = (node for node in tree.body if getattr(node, "name", None) == name)
+
+
+@in_checkout
+def test_parts_of_a_week_are_all_modules():
+    jobs = yaml.safe_load(text_of(".github/workflows/mutation.yml"))["jobs"]
+    assert jobs["mutants"]["strategy"]["matrix"]["part"] == [1, 2]
+    shards = [f"{2 * day - 2 + part}/14" for day in range(1, 8) for part in (1, 2)]
+    modules = MUTANTS["all_modules"]()
+    parts = [MUTANTS["part"](modules, shard) for shard in shards]
+    assert [module for part in parts for module in part] == modules and len(modules) > 50
+    for module in modules:
+        assert Path(MUTANTS["tests_of"](module)[2]).parts[0] == "tests", module
+        assert MUTANTS["tests_of"](module)[2] not in MUTANTS["LAWS"], module
+
+
 #: Numbers in CONTRIBUTING.md: the words around each, and where it lives.
 STATED = [
     (r"up to (1e-\d+) outside", "skcalib/_util/validation.py", r"PROBABILITY_ROUNDING = (\S+)"),
@@ -168,6 +241,7 @@ STATED = [
     (r"root has at most (\d+) names", "tests/public/test_root.py", r"MOST_NAMES = (\d+)"),
     (r"default is (\d+), which", "tests/conftest.py", r"option.every = 1 if .* else (\d+)"),
     (r"runs every (\d+)rd", ".ci/run", r"-s slow -- --every (\d+)"),
+    (r"fewer than (\d+) % of the mutants", ".ci/mutants.py", r'"--least".* default=(\d+)'),
     (r"at most (\d+) words", "tests/documentation/test_readability.py", r"MOST_WORDS = (\d+)"),
     (r"below (\d+) minutes", "tests/documentation/test_readability.py", r"MOST_MINUTES = (\d+)"),
     (r"code of at most (\d+)", "tests/documentation/test_readability.py", r"len\(line\) > (\d+)"),

@@ -116,9 +116,8 @@ def test_continuity_and_a_sketch():
 
 def test_its_interval_is_a_jackknife():
     """Which is not valid where the bias is as large as the error."""
-    y, p = regular(150, "too extreme")
+    p = np.random.default_rng(4).random(80)
+    y = (np.random.default_rng(5).random(80) < p).astype(int)
     jackknife = calibration_error_interval(y, p, metric=smooth_calibration_error)
     assert jackknife.method == "jackknife" and jackknife.low < jackknife.estimate < jackknife.high
-    p = np.random.default_rng(4).random(150)
-    y = (np.random.default_rng(5).random(150) < p).astype(int)
-    assert not calibration_error_interval(y, p, metric=smooth_calibration_error).valid
+    assert not jackknife.valid

@@ -29,7 +29,7 @@ from skcalib.smoothers import (
 METHODS = ["risk", "direct", "cross"]
 #: Smoothers whose refinement is their loss on held-out labels.
 BY_LOSS = [QuantileBins(5), UniformBins(4), LevelSets(), NearestNeighborsSmoother()]
-BY_LOSS += [LogitSmoother(), DirichletKernel(0.05, refinement="loss")]
+BY_LOSS += [DirichletKernel(0.05, refinement="loss"), LogitSmoother()]
 BY_LOSS += [CrossFitted(GaussianNB(), cv=3)]
 SMOOTHERS = [*BY_LOSS, DirichletKernel(0.05), DirichletKernel()]
 FINITE_LOG = [DirichletKernel(0.3, refinement="loss"), DirichletKernel(0.05), LogitSmoother()]

@@ -149,7 +149,7 @@ def test_clusters_lengthen_the_interval_by_the_sandwich():
     variance = [np.einsum("ij,jk,ik->i", columns, v, columns) for v in (covariance, robust)]
     assert (variance[0] < variance[1]).any()
     reach = 1.959964 * np.sqrt(np.max(variance, axis=0)) * [[-1], [1]]
-    limits = curve.allow_for_clusters(p, y, weight, cluster).interval(pairs(p), 0.95)
+    limits = curve.allow_for_clusters(p, y, 3 * weight, cluster).interval(pairs(p), 0.95)
     assert_allclose(limits, expit(logit(after) + reach), rtol=1e-4)
 
 
