@@ -212,6 +212,11 @@ def test_edges_of_few_samples_and_several_labels():
         for n, known in ((4, True), (3, False)):
             interval = s.calibration_error_interval(y[:n], p[:n], metric=metric, **options)
             assert np.isfinite(interval.standard_error) == known
+    score = np.random.default_rng(0).random(300)
+    label = (np.random.default_rng(1).random(300) < score).astype(int)
+    score[label.argmax()] = 0  # impossible
+    interval = s.calibration_error_interval(label, score, metric="log")
+    assert interval.estimate == np.inf and not interval.valid
     score = np.random.default_rng(0).random((200, 2))
     matrix = (np.random.default_rng(1).random((200, 2)) < score).astype(int)
     options = {"notion": Multilabel(), "kernel": LaplacianKernel(0.5)}
@@ -249,10 +254,14 @@ def test_draws_have_the_covariance_by_either_route(set_sizes):
     centred = rows.toarray() - np.outer(gaps.weight, total)
     expected = centred.T @ centred
     dense = methods.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    exact = methods.squared_gaps(gaps, 9, rng)
     set_sizes(dense_cells=0)
     streamed = methods.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
     for draws in (dense, streamed):
         assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
+    drawn = methods.squared_gaps(gaps, 20_000, rng)
+    assert drawn.noise2 == pytest.approx(exact.noise2, rel=0.1)
+    assert drawn.noise3 == pytest.approx(exact.noise3, rel=0.3)
 
 
 @pytest.mark.parametrize(

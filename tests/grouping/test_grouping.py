@@ -98,6 +98,10 @@ def test_two_pure_regions_explain_all_of_the_log_loss():
         left = np.array([n // 2 - 1, n // 2]) / (n - 1)
         coin = (n - 1) * (np.log(2) + np.sum(left * np.log(left)))
         assert terms.bias == pytest.approx(-coin, rel=1e-9)
+    y, half = np.repeat([0, 1], [7, 3]), pairs(np.full(10, 0.5))  # another frequency than 1/2
+    terms = partition_terms(LogLoss(), np.zeros(10), y, half, pairs(y), half, np.ones(10))
+    more, less, whole = -LogLoss().entropy(pairs([3 / 9, 2 / 9, 3 / 10]))
+    assert terms.bias == pytest.approx(-9 * (0.7 * more + 0.3 * less - whole), rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["brier", "log", "spherical"])

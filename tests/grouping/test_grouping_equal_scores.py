@@ -117,6 +117,11 @@ def test_a_named_group_by_hand():
         for name, number in numbers.items():
             assert getattr(difference, name) == pytest.approx(number, rel=1e-9), name
         assert (difference.rule, difference.direction) == ("x0 = True", "too_low")
+        reach = difference.estimate - difference.low
+        assert difference.high - difference.estimate == pytest.approx(reach)
+        (opposite,) = differences_at_equal_scores(y, score, ~group[:, None], **options).named
+        assert opposite.rule == "x0 is not True"  # the smaller side
+        assert opposite.estimate == pytest.approx(difference.estimate)
 
 
 def test_the_quadrant_of_two_features_that_differs_is_named():

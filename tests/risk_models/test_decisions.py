@@ -162,14 +162,6 @@ def test_a_model_gets_the_features_and_the_logits_of_the_forecasts(n_classes, rn
     assert len(seen) == 5
 
 
-def test_the_share_of_changed_decisions_is_weighted():
-    """All frequencies are .9: recalibration changes the decisions of forecasts of .4 alone."""
-    p, y = np.repeat([0.4, 0.6], 100), (np.arange(200) % 10 > 0).astype(int)
-    weight = np.where(p < 0.5, 1.0, 3.0)
-    regret = skcalib.decision_regret(y, p, threshold=0.5, sample_weight=weight)
-    assert regret.changed == pytest.approx(0.25)
-
-
 def test_intervals_of_the_cost(rng):
     """Few events of two classes have limits of their own; several classes have Student's."""
     p = rng.uniform(0.01, 0.1, 300)
