@@ -35,4 +35,4 @@ def faults(pages):
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(faults(Path(sys.argv[1]))))
+    sys.exit("\n".join(faults(Path(sys.argv[1]))) or 0)
