@@ -628,7 +628,7 @@ def kernel(request: IntervalRequest) -> ErrorInterval:
     statistic, size = options["statistic"], options["block_size"]
     (problem, notion), of_pairs = _problem_of(options), resolve_kernel(options["kernel"])
     h, norm = ResidualKernel.of_problem(problem, of_pairs, notion, request.n_jobs), None
-    h = h.of_clusters(problem.cluster, SIZES.paired_samples if statistic == "auto" else None)
+    h = h.of_clusters(problem.cluster, statistic)
     target = "the squared kernel calibration error, with the kernel of this sample"
     if statistic in ("linear", "block"):
         if request.clustered:

@@ -166,7 +166,7 @@ def kernel_calibration_error(
     def error(problem, notion):
         check_statistic(statistic, block_size, len(problem.weight))
         h = ResidualKernel.of_problem(problem, chosen, notion, n_jobs)
-        h = h.of_clusters(problem.cluster, SIZES.paired_samples if statistic == "auto" else None)
+        h = h.of_clusters(problem.cluster, statistic)
         return estimate(h, statistic, block_size)
 
     return over_labels(problem, notion, error)
@@ -375,9 +375,13 @@ class ResidualKernel:
         return ResidualKernel(parts, self.weight[rows], self.n_problems, self.n_jobs)
 
     def of_clusters(
-        self, cluster: np.ndarray | None, most_rows: int | None = None
+        self, cluster: np.ndarray | None, statistic: str | None = None
     ) -> ResidualKernel | ClusterKernel:
-        """The same function of two clusters, from the numbers of the clusters (n,); or itself."""
+        """The same function of two clusters, from the numbers of the clusters (n,); or itself.
+
+        For the statistic "auto" it is that of a part of very many samples.
+        """
+        most_rows = SIZES.paired_samples if statistic == "auto" else None
         return self if cluster is None else ClusterKernel(self, cluster, most_rows)
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:

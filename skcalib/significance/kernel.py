@@ -246,9 +246,7 @@ def kernel_calibration_test(
         if method == "bound":
             test = _bound_test(h, kernel, notion, statistic)
         elif problem.cluster is not None:
-            h = h.of_clusters(
-                problem.cluster, SIZES.paired_samples if statistic == "auto" else None
-            )
+            h = h.of_clusters(problem.cluster, statistic)
             test = _degenerate_test(h, method, n_resamples, rng)
         else:
             test = run_test(h, statistic, method, block_size, n_resamples, rng)

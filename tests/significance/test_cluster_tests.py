@@ -81,8 +81,8 @@ def test_the_function_of_clusters_is_the_sum_over_their_samples(n_clusters, most
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y)) if most_rows is None else None
     problem = check_problem(y, proba, groups=cluster, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, resolve_kernel(None), Canonical())
-    set_sizes(kernel_clusters=n_clusters)
-    function = h.of_clusters(problem.cluster, most_rows)
+    set_sizes(kernel_clusters=n_clusters, **{"paired_samples": most_rows} if most_rows else {})
+    function = h.of_clusters(problem.cluster, "auto" if most_rows else "biased")
     rows = np.arange(len(y))
     if n_clusters < 15:
         chosen = np.random.RandomState(0).permutation(15)[:n_clusters]
