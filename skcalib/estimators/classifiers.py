@@ -770,11 +770,11 @@ class ClassifierInspector(MetaEstimator):
             self.classes_ = problem.classes
             return problem, weighted_rows(sample_weight, len(y))
         check_consistent_length(X, y)
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         if several:
-            problem = self._soft_problem(X, y, sample_weight, groups)
-            rows = weighted_rows(sample_weight, len(y))
+            problem = self._soft_problem(X, y, weight, groups)
+            rows = weighted_rows(weight, len(y))
         else:
-            weight = None if sample_weight is None else check_weight(sample_weight, len(y))
             params, split_params = {}, {}
             if self._trains():
                 metadata = fit_params if groups is None else {"groups": groups, **fit_params}
@@ -796,7 +796,7 @@ class ClassifierInspector(MetaEstimator):
         self.classes_ = problem.classes
         return problem, rows
 
-    def _soft_problem(self, X, y, sample_weight, groups):
+    def _soft_problem(self, X, y, weight, groups):
         """The `Problem` of soft labels, whose columns are the classes of a fitted classifier."""
         if not self._is_fitted():
             raise NotFittedError(
@@ -807,14 +807,13 @@ class ClassifierInspector(MetaEstimator):
         if isinstance(notion, Multilabel):
             proba, labels = label_proba(self.estimator, X, response_method=method), None
         else:
-            weight = None if sample_weight is None else check_weight(sample_weight, len(y))
             proba = classifier_proba(self.estimator, X, response_method=method, weight=weight)
             labels = classes_of(self.estimator)
         return check_problem(
             y,
             proba,
             notion,
-            sample_weight,
+            weight,
             labels,
             groups=groups,
             soft=True,
