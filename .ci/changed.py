@@ -8,20 +8,21 @@ import re
 import subprocess
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = ["tests/documentation/test_layers.py", "tests/public/test_annotations.py"]
 # what each function gives on fixed data
 NUMBERS = "tests/laws/test_recorded_numbers.py"
-# tests outside of the folder of the name of a package or module, in place of the recorded numbers
+# tests outside of the folder of the name of a package or module; of the others the recorded numbers
 ELSEWHERE = {
-    "_util": "tests/public",
-    "testing": "tests/laws",
-    "data": "tests/laws",
-    "scores": "tests/laws",
-    "kernels": "tests/laws",
-    "__init__": "tests/public",
-    "__init__.pyi": "tests/public",
-    "__main__": "tests/cli",
+    "_util": ["tests/public"],
+    "testing": ["tests/laws"],
+    "data": ["tests/laws"],
+    "scores": ["tests/laws"],
+    "kernels": ["tests/laws"],
+    "stats": ["tests/significance", NUMBERS],
+    "__init__": ["tests/public"],
+    "__init__.pyi": ["tests/public"],
+    "__main__": ["tests/cli"],
 }
 
 
@@ -46,7 +47,7 @@ def tests_of(path):
     name = parts[-1]
     if parts[0] == "skcalib":
         unit = parts[1].removesuffix(".py")
-        places = {f"tests/{unit}", f"tests/test_{unit}.py", ELSEWHERE.get(unit, NUMBERS)}
+        places = {f"tests/{unit}", f"tests/test_{unit}.py", *ELSEWHERE.get(unit, [NUMBERS])}
         return sorted(place for place in places if (ROOT / place).exists())
     if parts[0] == "tests":
         if name.startswith("test_") and name.endswith(".py"):

@@ -26,7 +26,11 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from changed import NUMBERS, ROOT
+from changed import tests_of as judges_of
+
 LISTED = ROOT / ".ci" / "equivalent_mutants"
 #: Modules that hold numbers.
 MODULES = """
@@ -34,9 +38,8 @@ errors/*.py proper/*.py error_intervals/*.py grouping/*.py links/*.py recalibrat
 significance/*.py smoothers/*.py stats/*.py monitoring/*.py regression/*.py risk_models/*.py
 sketches/*.py estimators/*.py theory/*.py datasets/*.py scores.py kernels.py _util/arithmetic.py
 """
-#: Tests that judge a package beside those of the folder of its name.
-BESIDE = {"stats": ["tests/significance"]}
-LAWS = ["tests/laws", "tests/test_golden.py", "--ignore=tests/laws/test_recorded_numbers.py"]
+#: Tests that judge every module.
+LAWS = ["tests/laws", "tests/test_golden.py", f"--ignore={NUMBERS}"]
 CONFIGURATION = """
 [tool.mutmut]
 source_paths = ["skcalib"]
@@ -68,10 +71,8 @@ def part(items, shard):
 
 def tests_of(module):
     """Arguments of pytest that choose the tests that judge a module."""
-    name = module.removeprefix("skcalib/").removesuffix(".py")
-    places = [f"tests/{os.path.dirname(name)}", f"tests/test_{name}.py"]
-    places = [place for place in places if place != "tests/" and (ROOT / place).exists()]
-    return ["--every", "8", *places, *BESIDE.get(os.path.dirname(name), []), *LAWS]
+    places = [place for place in judges_of(module) if place not in (NUMBERS, *LAWS)]
+    return ["--every", "8", *places, *LAWS]
 
 
 def lines_of(function):
@@ -180,10 +181,10 @@ def judge(modules, tests, options):
         with open("pyproject.toml", "a", encoding="utf-8") as file:
             file.write(CONFIGURATION.format(modules=json.dumps(modules), tests=json.dumps(tests)))
         changed, lines = generate(modules), equivalent_mutants()
-        tried, unused = {}, []
+        tried, listed, unused = {}, {}, []
         for module in modules:
             keys, without = sort_out(module, changed[module], lines)
-            tried[module] = keys
+            tried[module], listed[module] = keys, len(changed[module]) - len(keys)
             if options.sample and options.sample < len(keys):
                 tried[module] = random.Random(options.seed).sample(keys, options.sample)
             unused += without
@@ -204,9 +205,8 @@ def judge(modules, tests, options):
             if keys and not options.list:
                 share = 100 - 100 * len(alive) / len(keys)
                 failed |= share < options.least
-                listed = len(changed[module]) - len(sort_out(module, changed[module], lines)[0])
                 late = sum(codes[key] in (24, -24, 36, 152, 255) for key in keys)
-                notes = f"{late} by the limit of time; {listed} listed as equivalent"
+                notes = f"{late} by the limit of time; {listed[module]} listed as equivalent"
                 print(f"{module}: {share:.0f} % of {len(keys)} killed, {notes}", flush=True)
         for line in unused:
             print(f"names no mutant: {line}")

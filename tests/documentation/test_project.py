@@ -103,6 +103,10 @@ CHANGED = runpy.run_path(str(ROOT / ".ci" / "changed.py")) if (ROOT / ".ci").exi
     [
         ("skcalib/errors/corp.py", ["tests/errors", CHANGED.get("NUMBERS")]),
         ("skcalib/data/clusters.py", ["tests/data", "tests/laws"]),
+        (
+            "skcalib/stats/means.py",
+            [CHANGED.get("NUMBERS"), "tests/significance", "tests/stats"],
+        ),
         ("skcalib/scores.py", ["tests/laws", "tests/test_scores.py"]),
         ("skcalib/_util/validation.py", ["tests/_util", "tests/public"]),
         ("skcalib/testing/__init__.py", ["tests/laws"]),
