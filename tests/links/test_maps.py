@@ -1,4 +1,4 @@
-"""Maps of logits: derivatives, what they declare, and their optimum."""
+"""Maps of logits: what they declare, their parameters, and their optimum."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from scipy.special import log_softmax, softmax
 from skcalib.links import (
     BetaMap,
     BiasCorrectedTemperature,
-    DirichletMap,
+    BinaryMap,
     MatrixMap,
     MonotoneNetwork,
     MonotonePieces,
@@ -25,30 +25,20 @@ from skcalib.scores import LogLoss
 LOG2 = np.log(2)
 LINKS = [
     *(PlattMap(), QuadraticMap(), BetaMap(), BetaMap("am"), BetaMap("ab")),
-    *(BiasCorrectedTemperature(), VectorMap(), MatrixMap(), DirichletMap()),
-    *(MonotonePieces(3), MonotoneNetwork(hidden=3, n_grid=20)),
+    *(VectorMap(), MonotonePieces(3)),
 ]
 
 
 def problem(link, n_samples=60):
     """Logits, targets, weights and parameters that are not the identity."""
     rng = np.random.default_rng(0)
-    n_classes = 2 if LINKS.index(link) < 5 else 3
+    n_classes = 2 if isinstance(link, BinaryMap) else 3
     logits = np.log(rng.dirichlet(np.ones(n_classes), n_samples))
     link.prepare(logits)
     truth = softmax(0.6 * logits + 0.4 * np.arange(n_classes), axis=1)
     target, start = rng.multinomial(3, truth) / 3, link.start(n_classes)
     theta = start + rng.uniform(0.05, 0.2, len(start))
     return logits, target, rng.uniform(0.5, 2, n_samples), theta
-
-
-def test_the_product_with_the_jacobian_is_that_of_differences():
-    for link in LINKS:
-        logits, cotangent, _, theta = problem(link)
-        for value, step in zip(link.vjp(theta, logits, cotangent), np.eye(len(theta)), strict=True):
-            ends = (link.apply(theta + sign * 1e-5 * step, logits) for sign in (1, -1))
-            change = np.subtract(*ends)
-            assert value == pytest.approx(np.sum(cotangent * change) / 2e-5, rel=1e-5, abs=1e-6)
 
 
 def penalised(link, pull, logits, target, share, theta):
@@ -62,7 +52,7 @@ def penalised(link, pull, logits, target, share, theta):
 @pytest.mark.parametrize("shrinkage", [3.0, 0.0])
 def test_a_fit_is_the_minimum_of_the_penalised_mean_loss(shrinkage):
     """Never worse than the start, also after no step."""
-    for link in LINKS[:5] + LINKS[6:7] + LINKS[9:10]:
+    for link in LINKS:
         logits, target, weight, theta = problem(link)
         start = link.start(logits.shape[1])
         cost = partial(penalised, link, shrinkage / 50, logits, target, weight / weight.sum())
