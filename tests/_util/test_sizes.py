@@ -3,11 +3,10 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields
-from pathlib import Path
 
 import pytest
+from sources import PATHS
 
-import skcalib
 from skcalib._util.sizes import SIZES, Sizes, sizes
 
 
@@ -30,7 +29,6 @@ def test_another_name_is_refused():
 
 
 def test_every_size_is_read():
-    package = Path(skcalib.__file__).parent
-    source = " ".join(path.read_text("utf-8") for path in package.rglob("*.py"))
+    source = " ".join(path.read_text("utf-8") for path in PATHS)
     read = set(re.findall(r"SIZES\.(\w+)", source))
     assert read == {field.name for field in fields(Sizes)}

@@ -6,10 +6,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-
-import skcalib
-
-ROOT = Path(skcalib.__file__).parent
+from sources import PATHS, ROOT
 
 #: Modules and packages from the lowest layer to the highest, with their task.
 # layers: begin
@@ -71,7 +68,7 @@ def module_name(path, root=ROOT):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+SOURCES = {module_name(path): path for path in PATHS}
 
 
 def imports(source, module, *, is_package, types=False):
@@ -184,14 +181,16 @@ def private_imports(source):
     return private
 
 
-def test_tests_reach_through_public_names():
+def in_test_files(find):
+    """What a function finds in the sources of the tests, by file, where it finds something."""
     tests = Path(__file__).parents[1]
-    by_file = {
-        path.relative_to(tests).as_posix(): private_imports(path.read_text("utf-8"))
-        for path in tests.rglob("*.py")
-    }
-    by_file = {name: tuple(sorted(names - {"_util.sizes"})) for name, names in by_file.items()}
-    assert {name: modules for name, modules in by_file.items() if modules} == MAY_IMPORT
+    results = {path: find(path.read_text("utf-8")) for path in tests.rglob("*.py")}
+    return {path.relative_to(tests).as_posix(): names for path, names in results.items() if names}
+
+
+def test_tests_reach_through_public_names():
+    by_file = in_test_files(lambda source: private_imports(source) - {"_util.sizes"})
+    assert {name: tuple(sorted(modules)) for name, modules in by_file.items()} == MAY_IMPORT
 
 
 def test_private_imports_are_found():
@@ -224,12 +223,7 @@ def private_patches(source):
 
 
 def test_no_test_patches_a_private_name():
-    tests = Path(__file__).parents[1]
-    by_file = {
-        path.relative_to(tests).as_posix(): private_patches(path.read_text("utf-8"))
-        for path in tests.rglob("*.py")
-    }
-    assert {name: patched for name, patched in by_file.items() if patched} == MAY_PATCH
+    assert in_test_files(private_patches) == MAY_PATCH
     source = "monkeypatch.setattr('skcalib._util.a.b', 1); patch.object(module, '_C')"
     assert private_patches(f"{source}; monkeypatch.setattr(A, '__init__', f)") == {"_util", "_C"}
 
