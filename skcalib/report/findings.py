@@ -574,8 +574,6 @@ def n_labels(binary: Problem, column: int) -> int:
 
 #: Losses of a report, in the order of its table.
 LOSSES: tuple[LossLike, ...] = ("brier", "log")
-#: With more probabilities than this, a report omits steps that take minutes.
-HUGE = 5_000_000
 
 
 def averages_of(problem: Problem, confidence_level: float) -> dict[str, Any]:
@@ -642,7 +640,7 @@ def find_errors(
     samples_of: dict[Any, Problem] = {"canonical": part}
     if n_classes > 2:
         samples_of["top_label"] = problem
-    if n_classes > 2 and problem.forecast.size <= HUGE:
+    if n_classes > 2 and problem.forecast.size <= SIZES.subsampled_entries:
         samples_of["classwise"] = problem
     errors, solved_of = [], {}
     for notion, samples in samples_of.items():
@@ -715,9 +713,9 @@ def interval_around(interval: MeanInterval, confidence_level: float) -> MeanInte
 def subsample(problem: Problem, random_state: int) -> Problem:
     """All samples, or a random part if there are too many probabilities for some steps."""
     n_samples, n_classes = problem.forecast.shape
-    if problem.forecast.size <= HUGE:
+    if problem.forecast.size <= SIZES.subsampled_entries:
         return problem
-    most = max(HUGE * 2 // n_classes, 2_000)
+    most = max(SIZES.subsampled_entries * 2 // n_classes, 2_000)
     if n_samples <= most:
         return problem
     return problem.take(_random_rows(n_samples, most, random_state))
@@ -753,7 +751,7 @@ def omissions(problem: Problem, part: Problem) -> tuple[str, ...]:
     absent = ", ".join(map(str, problem.classes[~problem.target.any(axis=0)]))
     if absent and n_classes > 2:
         omitted.append(f"No sample is of these classes: {absent}.")
-    if n_classes > 2 and problem.forecast.size > HUGE:
+    if n_classes > 2 and problem.forecast.size > SIZES.subsampled_entries:
         omitted.append(
             "Errors by class were omitted: they take too long for so many probabilities."
         )

@@ -11,10 +11,10 @@ from scipy.stats import chi2, norm
 
 from skcalib.data.problem import check_problem
 from skcalib.proper.map_average import AveragedProblem
-from skcalib.report import findings as module
 from skcalib.report.advice import advice_on_decisions, choose_advice, find_decision
 from skcalib.report.diagnosis import find_suspicions, gains_of, logistic_recalibration
 from skcalib.report.findings import (
+    Advice,
     DecisionFinding,
     Findings,
     PairedDifference,
@@ -229,7 +229,7 @@ def test_places_by_hand():
     assert places[0].mean_score == pytest.approx(0.5) and places[0].mean_outcome == 10 / 30
 
 
-def test_parts_of_large_samples(monkeypatch, set_sizes):
+def test_parts_of_large_samples(set_sizes):
     rng = np.random.default_rng(0)
     problem = check_problem(rng.integers(3, size=60), rng.dirichlet(np.ones(3), 60))
     test, size = find_test(problem, 0)
@@ -239,14 +239,14 @@ def test_parts_of_large_samples(monkeypatch, set_sizes):
     assert find_test(constant, 0) == (None, 0) == find_test(problem.take(np.arange(3)), 0)
     set_sizes(tested_pairs=3 * 20**2)
     assert find_test(problem, 0)[1] == 20
-    monkeypatch.setattr(module, "HUGE", 179)
+    set_sizes(subsampled_entries=179)
     assert subsample(problem, 0) is problem  # 2,000 samples are always used
     told = omissions(problem, problem.take(np.arange(40)))
     assert "Errors by class were omitted" in told[0] and "a random 40 of the samples" in told[1]
     absent = check_problem([0, 1, 0], np.full((3, 3), 1 / 3), labels=[0, 1, 2])
     assert omissions(absent, absent) == ("No sample is of these classes: 2.",)
-    one = check_problem([0, 0], [0.2, 0.3], labels=[0, 1])
-    assert omissions(one, one) == ()
+    no_events = check_problem([0, 0], [0.2, 0.3], labels=[0, 1])
+    assert omissions(no_events, no_events) == ()
 
 
 # --- Shift and slope ------------------------------------------------------------------------------
@@ -352,9 +352,11 @@ def test_expected_samples_of_an_absent_class():
     said = sentence_of("absent_class", np.arange(60) % 2, score, labels=[0, 1, 2])
     assert "No sample is of class 2, but about 12 were expected" in said
     # .8^n < 1e-4 from 42 samples on
-    for n_samples, found in ((41, False), (42, True)):
-        rows = np.arange(n_samples) % 2, score[:n_samples]
-        assert bool(sentence_of("absent_class", *rows, labels=[0, 1, 2])) == found
+    for n_samples, suspected in ((41, False), (42, True)):
+        sentence = sentence_of(
+            "absent_class", np.arange(n_samples) % 2, score[:n_samples], labels=[0, 1, 2]
+        )
+        assert bool(sentence) == suspected
 
 
 def test_reversed_scores_near_a_low_rate_do_not_fit_the_other_class():
@@ -367,9 +369,9 @@ def test_reversed_scores_near_a_low_rate_do_not_fit_the_other_class():
 
 def test_plain_suspicions_at_their_limits():
     right = np.where(np.arange(50) % 2, 0.9, 0.1)
-    for n_samples, found in ((49, False), (50, True)):
+    for n_samples, suspected in ((49, False), (50, True)):
         y = np.arange(n_samples) % 2
-        assert bool(sentence_of("every_label_right", y, right[:n_samples])) == found
+        assert bool(sentence_of("every_label_right", y, right[:n_samples])) == suspected
     assert not sentence_of("every_label_right", [1] * 50, [0.9] * 50, labels=[0, 1])
     assert "2 labels were given probability 0" in sentence_of(
         "infinite_log_loss", [0, 1, 1, 1], [1.0, 0.0, 0.5, 0.6]
@@ -378,8 +380,8 @@ def test_plain_suspicions_at_their_limits():
     rng = np.random.default_rng(0)
     y = (rng.random(2000) < 0.3).astype(int)
     score = (0.3 + 0.5 * (y - 0.3) * rng.random(2000)) / 100
-    for largest, found in ((0.0101, True), (0.0102, False)):
-        assert bool(sentence_of("percent_scale", y, score * largest / score.max())) == found
+    for largest, suspected in ((0.0101, True), (0.0102, False)):
+        assert bool(sentence_of("percent_scale", y, score * largest / score.max())) == suspected
 
 
 # --- Decisions and advice -------------------------------------------------------------------------
@@ -457,6 +459,6 @@ def test_reasons_against_a_map(labels, forecast, changes, reason):
     selection = SimpleNamespace(chosen=changes["chosen"], names=("identity", "map"), gain=gain)
     suspicion = SimpleNamespace(**{k: changes[k] for k in ("invalidates", "stops_advice")})
     findings = SimpleNamespace(suspicions=(suspicion,), miscalibrated=changes["miscalibrated"],
-                               advice=module.Advice(None, "", selection))  # fmt: skip
+                               advice=Advice(None, "", selection))  # fmt: skip
     advice = choose_advice(findings, check_problem(y, p[forecast]))
     assert (advice.reason, advice.recommended) == (reason, None if reason else changes["chosen"])
