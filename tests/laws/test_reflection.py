@@ -148,10 +148,10 @@ def test_functions(recipe, kind):
         inside = np.flatnonzero((k > 0) & (k < m))
         other_y, other_k = y.copy(), k.copy()
         other_y[inside[:9]], other_k[inside] = 1 - y[inside[:9]], np.roll(k[inside], 1)
-        others = [recipe(other_y, k / m), recipe(y, other_k / m)]
-    for other in others:  # labels and forecasts matter
+        changed_records = [recipe(other_y, k / m), recipe(y, other_k / m)]
+    for changed in changed_records:  # labels and forecasts matter
         finite = np.isfinite(numbers(record))
-        assert not finite.all() or not np.array_equal(numbers(other), numbers(record))
+        assert not finite.all() or not np.array_equal(numbers(changed), numbers(record))
     results = [record, mirrored, rounded]
     if options.get("notion") == "classwise" and name in (
         "reliability_bins",
@@ -217,12 +217,12 @@ def test_costs_and_thresholds(kind):
         ({"costs": [[0, 1], [3.3, 0]]}, {"costs": [[0, 3.3], [1, 0]]}),
         ({"threshold": t}, {"threshold": 1 - t}),
     ):
-        regret, mirrored, other = (
+        regret, mirrored, elsewhere = (
             s.decision_regret(y, k / m, **chosen), s.decision_regret(1 - y, (m - k) / m, **turned),
             s.decision_regret(y, k / m, threshold=0.6),
         )  # fmt: skip
         need_mirror(regret, mirrored)
-        assert regret.expected_cost != other.expected_cost
+        assert regret.expected_cost != elsewhere.expected_cost
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -60,11 +60,11 @@ MORE_VALUES = {
 
 def calls_of(recipe, n_classes):
     """Calls by the name of an argument; a function that uses it answers two of them otherwise."""
-    y, proba, data = world(n_classes)
+    y, proba, rows = world(n_classes)
     arrays = recipe.arrays(proba)
     yield "y_true", partial(recipe, np.roll(y, 1), *arrays)
     yield "y_proba", partial(recipe, y, *recipe.arrays(np.roll(proba, 1, axis=0)))
-    for name, value in data.items():
+    for name, value in rows.items():
         if recipe.accepts(name):
             yield name, partial(recipe, y, *arrays, **{name: value})
     names = dict.fromkeys(name for name, _ in other_values(recipe.function))
@@ -151,26 +151,27 @@ def test_soft_labels_use_the_arguments_that_labels_use(kind, model):
 
     Samples of weight 0 are not there: decision values are scaled by the others.
     """
-    y, proba, data = world(2)
+    y, proba, rows = world(2)
     X = np.column_stack([np.log(proba[:, 1]), np.cos(np.arange(len(y)))])
     estimator, soft = kind(model.fit(X, y)), 0.8 * np.eye(2)[y] + 0.1
     few = np.arange(len(y)) % 12 == 5
-    X, weight = np.where(few[:, None], 50 * X, X), np.where(few, 0, data["sample_weight"])
+    X, weight = np.where(few[:, None], 50 * X, X), np.where(few, 0, rows["sample_weight"])
     results = []
-    for options in ({}, {"sample_weight": weight}, data | {"sample_weight": weight}):
+    rows = rows | {"sample_weight": weight}
+    for options in ({}, {"sample_weight": weight}, rows):
         results.append(answers(estimator.fit(X, soft, **options), None))
-    kept = {name: values[~few] for name, values in (data | {"sample_weight": weight}).items()}
-    expected = [answers(estimator.fit(X[~few], soft[~few], **kept), None)]
+    weighted = {name: values[~few] for name, values in rows.items()}
+    expected = [answers(estimator.fit(X[~few], soft[~few], **weighted), None)]
     if hasattr(model, "predict_proba"):
         forecast = model.predict_proba(X)
         arrays = (forecast, soft) if isinstance(kind, type) else (X, soft, forecast)
-        alone = kind().fit(*arrays, **data | {"sample_weight": weight})
+        alone = kind().fit(*arrays, **rows)
         expected.append(answers(alone, None))
-    for other in expected:
+    for same in expected:
         for name in results[-1].keys() - {"classes_", "n_features_in_"}:
-            np.testing.assert_allclose(results[-1][name], other[name], rtol=1e-7, err_msg=name)
-    for other in results[:-1]:
-        assert any(not np.array_equal(other[name], results[-1][name]) for name in other)
+            np.testing.assert_allclose(results[-1][name], same[name], rtol=1e-7, err_msg=name)
+    for changed in results[:-1]:
+        assert any(not np.array_equal(changed[name], results[-1][name]) for name in changed)
 
 
 # --- The most likely class ------------------------------------------------------------------------
