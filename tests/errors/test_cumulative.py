@@ -6,22 +6,37 @@ import pytest
 import skcalib as s
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_by_sums(weighted, binary):
+def test_by_sums(binary):
     """Of an event; notions of the error are in test_error_laws.py."""
     y, score = binary[0], np.round(20 * binary[1][:, 1]) / 20  # ties
-    weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
-    weights = {"sample_weight": weight if weighted else None}
-    present, total = np.unique(score[weight > 0]), weight.sum()
-    below = score <= present[:, None]
-    expected = below @ (weight * (y - score)) / total
-    (curve,) = s.errors.cumulative_curve(y, score, **weights)
-    np.testing.assert_array_equal(curve.score, present)
-    assert len(present) < len(score)
-    np.testing.assert_allclose(curve.difference, expected, atol=1e-14)
-    np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
-    error = s.ks_calibration_error(y, score, **weights)
-    assert error == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(error) is float
+    for given in (None, np.random.default_rng(0).integers(4, size=len(y))):
+        weight = np.ones(len(y)) if given is None else given
+        present, total = np.unique(score[weight > 0]), weight.sum()
+        below = score <= present[:, None]
+        expected = below @ (weight * (y - score)) / total
+        (curve,) = s.errors.cumulative_curve(y, score, sample_weight=given)
+        np.testing.assert_array_equal(curve.score, present)
+        assert len(present) < len(score)
+        np.testing.assert_allclose(curve.difference, expected, atol=1e-14)
+        np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
+        error = s.ks_calibration_error(y, score, sample_weight=given)
+        assert error == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(error) is float
+
+
+def test_curves_of_classes_and_of_the_positive_class(multiclass, binary):
+    y, proba = multiclass
+    curves = s.errors.cumulative_curve(y, proba, notion="classwise", labels=[0, 1, 2])
+    errors = [np.abs(curve.difference).max() for curve in curves]
+    for k, curve in enumerate(curves):
+        (alone,) = s.errors.cumulative_curve(y == k, proba[:, k])
+        np.testing.assert_array_equal(curve.difference, alone.difference)
+    for reduce, total in (("mean", np.mean(errors)), ("sum", np.sum(errors))):
+        error = s.ks_calibration_error(y, proba, notion="classwise", reduce=reduce)
+        assert error == pytest.approx(total, rel=1e-12)
+    y, score = binary[0], binary[1][:, 0]
+    (turned,) = s.errors.cumulative_curve(y, score, pos_label=0)
+    (curve,) = s.errors.cumulative_curve(1 - y, score)
+    np.testing.assert_array_equal(turned.difference, curve.difference)
 
 
 def test_errors_of_the_predicted_class(multiclass):

@@ -39,9 +39,10 @@ LAWS = [
 ]
 
 
-def small_problem(n_columns, special, rng):
+def small_problem(n_columns, special, rng, n_samples=None):
     """Six or seven samples of uneven forecasts, or four with two labels each."""
-    n_samples = 4 if special == "labels" else 9 - n_columns
+    if n_samples is None:
+        n_samples = 4 if special == "labels" else 9 - n_columns
     forecast = rng.dirichlet(np.full(n_columns, 0.6), n_samples)
     if special == "labels":
         forecast = rng.uniform(0.05, 0.6, (n_samples, 2))
@@ -63,18 +64,10 @@ def all_targets(problem):
     return np.eye(n_columns)[codes], problem.forecast[np.arange(n_samples), codes].prod(axis=1)
 
 
-@pytest.mark.parametrize(("statistic", "size", "n_columns", "notion", "kernel", "special"), LAWS)
-def test_draws_have_the_law_of_all_labels(
-    statistic, size, n_columns, notion, kernel, special, set_sizes
-):
-    """P(T* >= T) by enumeration, for three observations: within four standard errors."""
-    if special == "random blocks":
-        set_sizes(paired_samples=5, pair_block_samples=3)
-    set_sizes(kernel_rows=2)  # strips of rows that begin and end within blocks
-    rng, n_draws = np.random.RandomState(3), 4000
-    problem = small_problem(n_columns, special, rng)
+def check_law(problem, statistic, size, notion, kernel, n_draws, rng, ranks):
+    """P(T* >= T) by enumeration, for observations of these ranks: within four standard errors."""
     targets, share = all_targets(problem)
-    points = np.eye(n_columns if isinstance(notion, Canonical) else 2)
+    points = np.eye(len(problem.classes) if isinstance(notion, Canonical) else 2)
 
     def value(sample):
         if statistic == "embedding":
@@ -83,7 +76,7 @@ def test_draws_have_the_law_of_all_labels(
         return estimate(h, statistic, size)
 
     values = np.array([value(replace(problem, labels_or_target=target)) for target in targets])
-    for place in np.argsort(values)[[0, len(values) // 2, -(len(values) // 20)]]:
+    for place in np.argsort(values)[[int(rank * len(values)) for rank in ranks]]:
         labelled = replace(problem, labels_or_target=targets[place])
         draws = {"n_draws": n_draws, "rng": rng}
         if statistic == "embedding":
@@ -94,6 +87,45 @@ def test_draws_have_the_law_of_all_labels(
             pvalue = drawn_kernel_pvalue(labelled, kernel, notion, **draws)
         exact = min(share[values >= values[place] - 1e-12].sum(), 1.0)
         assert abs(pvalue - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws) + 1.1 / n_draws
+
+
+@pytest.mark.parametrize(("statistic", "size", "n_columns", "notion", "kernel", "special"), LAWS)
+def test_draws_have_the_law_of_all_labels(
+    statistic, size, n_columns, notion, kernel, special, set_sizes
+):
+    if special == "random blocks":
+        set_sizes(paired_samples=5, pair_block_samples=3)
+    set_sizes(kernel_rows=2)  # strips of rows that begin and end within blocks
+    rng = np.random.RandomState(3)
+    problem = small_problem(n_columns, special, rng)
+    check_law(problem, statistic, size, notion, kernel, 4000, rng, (0, 0.5, 0.95))
+
+
+def test_draws_of_every_kind_have_the_law_of_all_labels(set_sizes):
+    """The same for three or four samples, or two with two labels each, all kinds in one test."""
+    set_sizes(paired_samples=2, pair_block_samples=2)
+    rng = np.random.RandomState(0)
+    for statistic, size, n_columns, notion, kernel, special in LAWS:
+        problem = small_problem(
+            n_columns, special, rng, 2 if special == "labels" else 6 - n_columns
+        )
+        check_law(problem, statistic, size, notion, kernel, 600, rng, (0.5, 0.75))
+
+
+def test_only_labels_of_heavy_rows_are_drawn():
+    """Of even odds, the first 300: by draws of the sum of their residuals, as all are neighbours.
+
+    The 100 light rows keep their labels, all 1.
+    """
+    weight, n_draws = np.repeat([1.0, 0.3], [300, 100]), 300
+    y, rng = np.repeat([0, 1, 1], [160, 140, 100]), np.random.RandomState(0)
+    proba = np.full((400, 2), 0.5)
+    problem = Problem(proba, np.eye(2)[y], weight, np.arange(2))
+    options = {"statistic": "unbiased", "block_size": None, "n_draws": n_draws, "rng": rng}
+    pvalue = drawn_kernel_pvalue(problem, LaplacianKernel(1e9), Canonical(), **options)
+    others = rng.binomial(300, 0.5, 40_000) - 150 + 15.0
+    exact = np.mean(np.abs(others) >= abs(140 - 150 + 15.0))
+    assert abs(pvalue - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws)
 
 
 def rare(rate):

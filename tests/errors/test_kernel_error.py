@@ -1,14 +1,17 @@
 """The kernel calibration error: random blocks, golden values, mean embeddings."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from conftest import peak_memory
 from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import kernel_calibration_error
-from skcalib.data.notions import NOTIONS
+from skcalib.data.notions import NOTIONS, Canonical
+from skcalib.data.problem import check_problem
 from skcalib.errors import unconditional_mean_embedding_error
-from skcalib.errors.kernel import random_blocks
+from skcalib.errors.kernel import ResidualKernel, random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 
 
@@ -73,18 +76,68 @@ TOP = {"locations": [0.9, 0.5], "notion": "top_label"}
 
 
 @pytest.mark.parametrize("matrix", [None, [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]])
-@pytest.mark.parametrize("location_labels", [None, [0, 2]])
-def test_embedding_by_its_formula(matrix, location_labels, multiclass):
+def test_embedding_by_its_formula(matrix, multiclass):
     y, proba = (array[:13] for array in multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 3, 13)
     m = np.eye(3) if matrix is None else np.array(matrix)
     k = np.exp(-np.abs(LOCATIONS[:, None] - proba).sum(axis=2) / 2 / 0.3)
     means = k * weight @ (np.eye(3)[y] - proba) @ m / weight.sum()
-    chosen = means if location_labels is None else means[[0, 1], location_labels, None]
-    options = {"locations": LOCATIONS, "location_labels": location_labels, "sample_weight": weight}
-    options["kernel"] = MatrixKernel(LaplacianKernel(0.3), matrix)
-    error = unconditional_mean_embedding_error(y, proba, **options)
-    assert error == pytest.approx(np.mean(np.sum(chosen**2, axis=1)), rel=1e-12)
+    kernel = MatrixKernel(LaplacianKernel(0.3), matrix)
+    options = {"locations": LOCATIONS, "sample_weight": weight, "kernel": kernel}
+    for labels, chosen in ((None, means), ([0, 2], means[[0, 1], [0, 2], None])):
+        error = unconditional_mean_embedding_error(y, proba, location_labels=labels, **options)
+        assert error == pytest.approx(np.mean(np.sum(chosen**2, axis=1)), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"locations": LOCATIONS, "location_labels": [0]}, "There are 2 locations, but 1 location"),
+        ({**TOP, "location_labels": [0, 1]}, "location_labels name classes, and need notion='can"),
+        ({"locations": [0.9, 0.5]}, "locations have 2 columns, but the forecasts have 3"),
+        ({"locations": [0.9], "notion": "classwise"}, "3 problems, but locations belong to one"),
+    ],
+)
+def test_locations_that_are_refused(arguments, words, multiclass):
+    with pytest.raises(ValueError, match=words):
+        unconditional_mean_embedding_error(*multiclass, **arguments)
+
+
+def test_sums_over_clusters_by_loops(set_sizes):
+    """Sums of weights and of h, in the units of the mean; of many clusters or samples a part."""
+    rng = np.random.default_rng(0)
+    proba, y, cluster = rng.dirichlet(np.ones(3), 24), rng.integers(3, size=24), np.arange(24) % 7
+    problem = check_problem(y, proba, sample_weight=rng.uniform(0.2, 2, 24))
+    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
+
+    def by_hand(rows):
+        one = (cluster[rows] == np.unique(cluster[rows])[:, None]).astype(float)
+        weight = one @ h.weight[rows]
+        scale = len(weight) / weight.sum()
+        return scale * weight, scale**2 * one @ h.matrix()[np.ix_(rows, rows)] @ one.T
+
+    def taken(size, kind):
+        """The rows of a part, found by the weights."""
+        set_sizes(**{"kernel_clusters": 7, "paired_samples": 24, kind: size})
+        part = h.of_clusters(cluster, "auto")
+        if kind == "kernel_clusters":
+            parts = [np.flatnonzero(np.isin(cluster, c)) for c in combinations(range(7), size)]
+        else:
+            parts = [np.delete(np.arange(24), out) for out in combinations(range(24), 24 - size)]
+        for rows in parts:
+            weight, values = by_hand(rows)
+            if len(weight) == len(part) and np.allclose(part.weight, weight, rtol=1e-12):
+                np.testing.assert_allclose(part.matrix(), values, rtol=1e-9, atol=1e-14)
+                return len(rows)
+
+    assert taken(7, "kernel_clusters") == taken(24, "paired_samples") == 24
+    assert taken(4, "kernel_clusters") in range(12, 17)
+    assert taken(22, "paired_samples") == 22
+    whole = h.of_clusters(cluster)
+    assert len(whole) == 7 and whole.total() == pytest.approx(by_hand(np.arange(24))[1].sum())
+    np.testing.assert_allclose(whole.take([2, 0]).matrix(), whole.matrix()[[2, 0]][:, [2, 0]])
+    np.testing.assert_allclose(whole.multiply(np.eye(7)[:, :2]), whole.matrix()[:, :2])
+    np.testing.assert_array_equal(whole.diagonal(), np.diag(whole.matrix()))
 
 
 def test_embedding_in_slices_and_of_the_top_label(set_sizes, multiclass):

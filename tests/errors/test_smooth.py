@@ -7,6 +7,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from skcalib import ForecastSketch, calibration_error_interval, smooth_calibration_error
+from skcalib.data.notions import Classwise
 
 CURVES = {
     "calibrated": lambda p: p,
@@ -112,6 +113,25 @@ def test_continuity_and_a_sketch():
     assert smooth_calibration_error(y, moved) == pytest.approx(error, abs=3e-5)
     sketch = ForecastSketch([0, 1]).fit(y, p)
     assert smooth_calibration_error(sketch) == pytest.approx(error, rel=1e-4)
+
+
+def test_classes_and_weights(multiclass):
+    """The mean or sum over classes, each with its bandwidth; weights are repetitions."""
+    y, proba = multiclass
+    weight = np.arange(len(y)) % 3
+    for bandwidth, notion in ((None, Classwise()), (0.05, Classwise("sum"))):
+        each = [
+            smooth_calibration_error(y == k, proba[:, k], bandwidth=bandwidth) for k in range(3)
+        ]
+        options = {"labels": [0, 1, 2], "bandwidth": bandwidth}
+        error = smooth_calibration_error(y, proba, notion=notion, **options)
+        assert error == pytest.approx(np.mean(each) if bandwidth is None else sum(each), rel=1e-9)
+        repeated = np.repeat(np.arange(len(y)), weight)
+        expected = smooth_calibration_error(y[repeated], proba[repeated], **options)
+        error = smooth_calibration_error(y, proba, sample_weight=0.1 * weight, **options)
+        assert error == pytest.approx(expected, rel=1e-7)
+    turned = smooth_calibration_error(y == 0, proba[:, 1], pos_label=False)
+    assert turned == pytest.approx(smooth_calibration_error(y != 0, proba[:, 1]), rel=1e-9)
 
 
 def test_its_interval_is_a_jackknife():
