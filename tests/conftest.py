@@ -296,8 +296,8 @@ def set_sizes():
 
 @pytest.fixture
 def few_maps(set_sizes):
-    """Reports compare one map with none, as for many classes; no p-value needs 2,000 draws."""
-    set_sizes(many_classes=1, drawn_numbers=0)
+    """Reports compare one map with none, as for many classes; no p-value needs 100 draws."""
+    set_sizes(many_classes=1, drawn_numbers=0, labelings=99)
 
 
 @pytest.fixture

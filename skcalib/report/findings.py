@@ -740,7 +740,12 @@ def find_test(
     if np.ptp(part.forecast, axis=0).max() == 0:
         return None, 0  # equal forecasts have distance 0: the kernel has no scale
     test = kernel_calibration_test(
-        part, part.forecast, statistic="unbiased", random_state=random_state, n_jobs=n_jobs
+        part,
+        part.forecast,
+        statistic="unbiased",
+        n_resamples=SIZES.labelings,
+        random_state=random_state,
+        n_jobs=n_jobs,
     )
     return test, len(part.weight)
 

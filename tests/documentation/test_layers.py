@@ -1,12 +1,13 @@
 """A module imports only from strictly lower layers: read from the source, not from memory."""
 
 import ast
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from sources import PATHS, ROOT
+from sources import PATHS, ROOT, parsed, statements, text_of
 
 #: Modules and packages from the lowest layer to the highest, with their task.
 # layers: begin
@@ -76,18 +77,12 @@ def imports(source, module, *, is_package, types=False):
 
     What only type checkers import, below ``if TYPE_CHECKING:``, is left out unless `types`.
     """
-    tree = ast.parse(source)
-    if not types:
-        tree.body = [
-            node
-            for node in tree.body
-            if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-        ]
-    kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
-    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    inside = {id(node) for function in functions for node in ast.walk(function)}
-    for node in ast.walk(tree):
-        top = id(node) not in inside
+    body = [
+        node
+        for node in parsed(source).body
+        if types or not isinstance(node, ast.If) or ast.unparse(node.test) != "TYPE_CHECKING"
+    ]
+    for node, top in statements(body):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, top
@@ -148,8 +143,7 @@ def test_every_module_has_a_layer():
 @pytest.mark.parametrize("module", SOURCES)
 def test_imports(module):
     path = SOURCES[module]
-    source = path.read_text(encoding="utf-8")
-    assert violations(module, source, is_package=path.name == "__init__.py") == []
+    assert violations(module, text_of(path), is_package=path.name == "__init__.py") == []
 
 
 #: Private modules that tests may import, beside `_util.sizes`: no public name shows these numbers.
@@ -168,9 +162,16 @@ MAY_IMPORT = {
 }
 
 
+#: Names of private modules and packages: a source without them imports none.
+PRIVATE = {part for name in SOURCES for part in name.split(".") if part[0] == "_" != part[1]}
+_PRIVATE = re.compile(rf"\b(?:{'|'.join(PRIVATE)})\b")
+
+
 def private_imports(source):
     """Private modules of ours that a source imports, without the name of the library."""
     private = set()
+    if not _PRIVATE.search(source):
+        return private
     for path, _ in imports(source, "tests", is_package=False):
         module = resolve(path, SOURCES).removeprefix("skcalib.")
         parts = module.split(".")
@@ -209,13 +210,17 @@ MAY_PATCH = {
 }
 
 
+#: Methods that set names for the length of a test or a block.
+PATCHES = ("setattr", "delattr", "object", "patch", "multiple")
+_PATCHES = re.compile(rf"\.\s*(?:{'|'.join(PATCHES)})\b")
+
+
 def private_patches(source):
     """Private names that a source sets for the length of a test or a block."""
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     patched = set()
-    for call in calls:
-        words = ast.unparse(call.func).split(".")
-        if words[-1] in ("setattr", "delattr", "object", "patch", "multiple") and words[1:]:
+    nodes = ast.walk(ast.parse(source)) if _PATCHES.search(source) else ()
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in PATCHES:
             named = [arg.value for arg in call.args[:2] if isinstance(arg, ast.Constant)]
             names = ".".join(name for name in named if isinstance(name, str)).split(".")
             patched |= {name for name in names if name[:1] == "_" and name[:2] != "__"}
@@ -233,7 +238,7 @@ def test_no_cycles():
     graph = {}
     for module, path in SOURCES.items():
         options = {"is_package": path.name == "__init__.py", "types": True}
-        imported = imports(path.read_text("utf-8"), module, **options)
+        imported = imports(text_of(path), module, **options)
         graph[module] = {resolve(p, SOURCES) for p, _ in imported if p.split(".")[0] == "skcalib"}
     assert len(tuple(TopologicalSorter(graph).static_order())) == len(SOURCES)
 

@@ -1,6 +1,5 @@
 """Files around the package that hosts, installers and other programs read."""
 
-import ast
 import re
 import runpy
 import tomllib
@@ -8,6 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from sources import parsed
 
 import skcalib
 
@@ -214,12 +214,11 @@ def test_equivalent_mutants_are_named_by_their_text():
 
 @in_checkout
 def test_listed_mutants_are_of_functions_that_exist():
+    modules = MUTANTS["all_modules"]()
     for line in MUTANTS["equivalent_mutants"]():
         module, function, *_, reason = line.split(" | ")
-        assert module in MUTANTS["all_modules"]() and line.count(" | ") >= 4 and len(reason) > 4, (
-            line
-        )
-        tree = ast.parse(text_of(module))
+        assert module in modules and line.count(" | ") >= 4 and len(reason) > 4, line
+        tree = parsed(text_of(module))
         for name in function.split("."):
             (tree,) = (node for node in tree.body if getattr(node, "name", None) == name)
 

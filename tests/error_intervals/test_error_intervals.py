@@ -611,7 +611,7 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, set_sizes):
 
     (early, n_early), (whole, n_whole) = run(10), run(200)
     assert early == whole
-    assert n_whole >= 200 and (n_early <= n_whole - 100 or power > 1)
+    assert n_whole >= 200 and n_whole - n_early == (140 if power == 1 else 0)
     assert (early.low > 0) == (power > 1)
 
 

@@ -80,7 +80,7 @@ def test_likelihood_of_many_samples_in_ten_evaluations(n_samples, n_classes):
     search = kernel.bandwidth_search_
     assert search.criterion == "likelihood" and search.n_samples == n_samples
     assert len(search.bandwidths) <= MOST_EVALUATIONS
-    likelihoods = log_likelihoods(forecast, np.ones(n_samples))(GRID[::8])
+    likelihoods = log_likelihoods(forecast, np.ones(n_samples))(GRID[::2])
     assert kernel.log_likelihood() >= likelihoods.max()
     assert kernel.log_likelihood() == pytest.approx(-search.costs.min() * n_samples)
 
