@@ -158,23 +158,66 @@ class Cumulants:
 
 @dataclass(frozen=True)
 class DependentUnits:
-    """Sums of squares of units of dependent samples, such as clusters, for each score (m,).
+    """Variances of scores (m,) of units of dependent samples, such as clusters.
 
-    ``size`` is the effective number of units behind each score, and ``least`` is the least share of
-    the variance of independent labels that the scores have.
+    They are those of independent samples, ``variance``, times the ratio of the sums of squares of
+    units to those of samples, at least 1. Student's t has ``size`` - 1 degrees of freedom, with the
+    effective number of units behind each score.
     """
 
-    squares: np.ndarray
+    variance: np.ndarray
     size: np.ndarray
-    least: float
+
+    @classmethod
+    def of_sums(
+        cls,
+        variance: np.ndarray,
+        sums: UnitSums,
+        votes: np.ndarray | None,
+        families: list[np.ndarray],
+    ) -> DependentUnits:
+        """From the sums of the scores, and the variances of independent labels.
+
+        The variance of soft labels is that of their residuals: without an event the squares of a
+        single score are too small, so the ratio to that of labels is at least that of similar ones,
+        the `families`, and of as many independent labels as there were `votes`.
+        """
+        size = effective_size_of_sums(sums.spread, sums.spread_squares)
+        freedom = np.maximum(size - 1, 1.0)
+        some = sums.sample_squares > 0
+        ratio = np.divide(sums.squares, sums.sample_squares, out=np.ones(len(size)), where=some)
+        if votes is not None:
+            least = np.full(len(size), 1 / votes.max())
+            for family in families:
+                share = sums.sample_squares[family].sum() / max(variance[family].sum(), _TINY)
+                least[family] = np.maximum(least[family], share)
+            variance = np.maximum(sums.sample_squares, least * variance)
+        return cls(variance * np.maximum(ratio, 1.0) * (freedom + 1) / freedom, size)
 
     def normal(self, score: np.ndarray, cumulants: Cumulants) -> np.ndarray:
-        """Scores (m,) as standard normal variables, by Student's t with their standard errors."""
-        freedom = np.maximum(self.size - 1, 1.0)
-        variance = self.squares * (freedom + 1) / freedom
-        z = cumulants.normal(score, np.maximum(variance, self.least * cumulants.variance))
-        tail = np.maximum(stdtr(freedom, -np.abs(z)), 1e-300)
-        return np.where(freedom > 1e6, z, -np.sign(z) * ndtri(tail))
+        """Scores (m,) as standard normal variables, by Student's t."""
+        z = cumulants.normal(score, self.variance)
+        tail = np.maximum(stdtr(np.maximum(self.size - 1, 1.0), -np.abs(z)), 1e-300)
+        return np.where(self.size > 1e6, z, -np.sign(z) * ndtri(tail))
+
+
+class UnitSums:
+    """Scores (m,) of the labels, and sums of squares of their residuals over units and samples.
+
+    ``spread`` and ``spread_squares`` are sums of the variances of units, and of their squares.
+    """
+
+    def __init__(self) -> None:
+        self.score = self.squares = self.sample_squares = np.zeros(1)
+        self.spread = self.spread_squares = np.zeros(1)
+
+    def add(self, units: np.ndarray, samples: np.ndarray, variances: np.ndarray) -> None:
+        """Add residual scores of units (G, m) and samples (n, m), and variances of units (G, m)."""
+        self.score = self.score + units.sum(axis=0)
+        self.squares = self.squares + np.sum(units**2, axis=0)
+        self.sample_squares = self.sample_squares + np.sum(samples**2, axis=0)
+        self.spread = self.spread + variances.sum(axis=0)
+        self.spread_squares = self.spread_squares + np.sum(variances**2, axis=0)
 
 
 @dataclass(frozen=True)
@@ -427,19 +470,19 @@ class BinaryScores(Scores):
         )
         self.score = self._sums(self.problem.target[:, 1][None])[0]
         if units is not None:
-            weight, forecast = problem.weight / largest, problem.forecast
-            residual = weight * (problem.target[:, 1] - forecast[:, 1])
-            variance = self._bernoulli(forecast[:, 1], weight, 1.0)[0]
-            features, in_cells = self._features(forecast), self._in_cells(forecast[:, 1])
-            sums = [cluster_sums(in_cells.multiply(residual[:, None]), units).toarray()]
-            sums = self._all_scores(cluster_sums(residual[:, None] * features, units), *sums)
-            spread = [cluster_sums(in_cells.multiply(variance[:, None]), units).toarray()]
-            spread = self._all_scores(cluster_sums(variance[:, None] * features**2, units), *spread)
-            size = effective_size_of_sums(spread.sum(axis=0), np.sum(spread**2, axis=0))
-            votes = 1.0 if problem.votes is None else problem.votes.max()
-            self.units = DependentUnits(np.sum(sums**2, axis=0), size, 1 / votes)
-            self.score = sums.sum(axis=0)
+            self._set_units(problem, problem.weight / largest, units)
         self.statistics = self._statistics()
+
+    def _set_units(self, problem, weight, units):
+        """The scores of dependent samples, and their variances."""
+        p, sums = problem.forecast[:, 1], UnitSums()
+        scores = self._all_scores(self._features(problem.forecast), self._in_cells(p).toarray())
+        variance = (weight**2 * p * (1 - p))[:, None] * scores**2
+        scores *= (weight * (problem.target[:, 1] - p))[:, None]
+        sums.add(cluster_sums(scores, units), scores, cluster_sums(variance, units))
+        families = [4 + np.arange(len(self.windows))]
+        self.score = sums.score
+        self.units = DependentUnits.of_sums(self.cumulants.variance, sums, problem.votes, families)
 
     @staticmethod
     def _bernoulli(p, weight, size):
@@ -588,8 +631,7 @@ class ClassScores(Scores):
         self.levels = self._level_edges()
         self._set_cumulants()
         self._set_landmarks()
-        votes = 1.0 if problem.votes is None else problem.votes.max()
-        self._set_observed(1 / votes)
+        self._set_observed(problem.votes)
         self.statistics = self._statistics()
 
     def _sort_rows(self):
@@ -782,10 +824,10 @@ class ClassScores(Scores):
         z = super().observed
         return np.append(z, self.norm)
 
-    def _set_observed(self, least):
+    def _set_observed(self, votes):
         """The scores of the labels, and their standard errors if samples are dependent."""
         if self.cluster is not None:
-            self._set_units(least)
+            self._set_units(votes)
             return
         cells, kernel = 0.0, 0.0
         for rows in self._slices():
@@ -795,31 +837,33 @@ class ClassScores(Scores):
             cells, kernel = cells + sums[0][0], kernel + sums[1][0]
         self.score, self.norm = self._scores(cells - self.expected), float(np.sum(kernel**2))
 
-    def _set_units(self, least):
+    def _set_units(self, votes):
         """Scores, and sums of squares over clusters, in slices that do not divide clusters."""
         first = np.flatnonzero(np.diff(self.cluster, prepend=-1))
         starts = [rows.start for rows in self._slices()]
         starts = np.unique(first[np.searchsorted(first, starts, side="right") - 1])
-        score, squares, spread, spread_squares = np.zeros((4, len(self.cumulants.variance)))
+        sums = UnitSums()
         for start, stop in zip(starts, [*starts[1:], len(self.weight)], strict=True):
             rows, target = slice(start, stop), self.target[start:stop]
             target = one_hot_rows(target, self.n_classes) if target.ndim == 1 else target
             p, w = np.minimum(self.forecast[rows], 1), self.weight[rows, None]
-            sums = self._unit_sums(rows, w * (target - p), 1)
-            variances = self._unit_sums(rows, w**2 * p * (1 - p), 2)
-            score, squares = score + sums.sum(axis=0), squares + np.sum(sums**2, axis=0)
-            spread = spread + variances.sum(axis=0)
-            spread_squares = spread_squares + np.sum(variances**2, axis=0)
-        self.score, self.norm = score, 0.0
-        size = effective_size_of_sums(spread, spread_squares)
-        self.units = DependentUnits(squares, size, least)
+            unit = np.cumsum(np.diff(self.cluster[rows], prepend=self.cluster[start]) != 0)
+            residual, variance = w * (target - p), w**2 * p * (1 - p)
+            sums.add(
+                self._unit_sums(rows, unit, residual, 1),
+                self._unit_sums(rows, np.arange(len(p)), residual, 1),
+                self._unit_sums(rows, unit, variance, 2),
+            )
+        self.score, self.norm = sums.score, 0.0
+        K, n_windows, n_levels = self.n_classes, len(self.windows), len(self.levels) + 1
+        starts = np.cumsum([3, n_windows, n_levels, K, K, len(self.pairs)])
+        families = [np.arange(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        self.units = DependentUnits.of_sums(self.cumulants.variance, sums, votes, families)
 
-    def _unit_sums(self, rows, values, power):
+    def _unit_sums(self, rows, unit, values, power):
         """Sums over clusters (G, m) of values (n, K) of labels, times powers of the functions f."""
         K, p = self.n_classes, np.minimum(self.forecast[rows], 1)
         each, top, confidence = np.arange(len(p)), self.top[rows], self.confidence[rows]
-        cluster = self.cluster[rows]
-        unit = np.cumsum(np.diff(cluster, prepend=cluster[0]) != 0)
         of_top = values[each, top]
         cell = csr_matrix(
             (of_top, (unit, self.windows.cells(confidence))),
