@@ -170,27 +170,21 @@ class DependentUnits:
 
     @classmethod
     def of_sums(
-        cls,
-        variance: np.ndarray,
-        sums: UnitSums,
-        votes: np.ndarray | None,
-        families: list[np.ndarray],
+        cls, variance: np.ndarray, sums: UnitSums, votes: np.ndarray | None
     ) -> DependentUnits:
         """From the sums of the scores, and the variances of independent labels.
 
-        The variance of soft labels is that of their residuals: without an event the squares of a
-        single score are too small, so the ratio to that of labels is at least that of similar ones,
-        the `families`, and of as many independent labels as there were `votes`.
+        The variance of soft labels is that of their residuals. Without an event the squares of a
+        single score are too small, so the ratio to the variance of labels is at least the mean one
+        of all scores, and that of as many independent labels as there were `votes`.
         """
         size = effective_size_of_sums(sums.spread, sums.spread_squares)
         freedom = np.maximum(size - 1, 1.0)
         some = sums.sample_squares > 0
         ratio = np.divide(sums.squares, sums.sample_squares, out=np.ones(len(size)), where=some)
         if votes is not None:
-            least = np.full(len(size), 1 / votes.max())
-            for family in families:
-                share = sums.sample_squares[family].sum() / max(variance[family].sum(), _TINY)
-                least[family] = np.maximum(least[family], share)
+            known = variance > 0
+            least = max(1 / votes.max(), np.mean(sums.sample_squares[known] / variance[known]))
             variance = np.maximum(sums.sample_squares, least * variance)
         return cls(variance * np.maximum(ratio, 1.0) * (freedom + 1) / freedom, size)
 
@@ -307,6 +301,7 @@ class Scores:
     cumulants: Cumulants
     statistics: list[Statistic]
     units: DependentUnits | None = None
+    improbable: tuple[float, float]
 
     def drawn(self, n_draws: int, rng: np.random.RandomState, n_jobs: int | None) -> np.ndarray:
         """Standardised scores (n_draws, m) of labels drawn from the forecasts."""
@@ -480,9 +475,8 @@ class BinaryScores(Scores):
         variance = (weight**2 * p * (1 - p))[:, None] * scores**2
         scores *= (weight * (problem.target[:, 1] - p))[:, None]
         sums.add(cluster_sums(scores, units), scores, cluster_sums(variance, units))
-        families = [4 + np.arange(len(self.windows))]
         self.score = sums.score
-        self.units = DependentUnits.of_sums(self.cumulants.variance, sums, problem.votes, families)
+        self.units = DependentUnits.of_sums(self.cumulants.variance, sums, problem.votes)
 
     @staticmethod
     def _bernoulli(p, weight, size):
@@ -603,9 +597,9 @@ class ClassScores(Scores):
     r"""Scores :math:`\sum_i w_i (f(S_i, Y_i) - E f)` of labels of three or more classes.
 
     In this order: the log loss (:math:`\log S_Y`), labels that are wrong at random, the slope of
-    the confidence (the centred logit, of the event that the predicted class is right), windows of the
-    confidence, levels of the probability of the label, the mean and the slope of each class, pairs
-    of a predicted class and a label, and the squared norm of a kernel, which is no linear score.
+    the confidence (the centred logit, of the event that the predicted class is right), windows of
+    the confidence, levels of the probability of the label, the mean and the slope of each class,
+    pairs of a predicted class and a label, and the squared norm of a kernel, which is no linear score.
     """
 
     def __init__(self, problem: Problem, names: list[str]) -> None:
@@ -855,10 +849,7 @@ class ClassScores(Scores):
                 self._unit_sums(rows, unit, variance, 2),
             )
         self.score, self.norm = sums.score, 0.0
-        K, n_windows, n_levels = self.n_classes, len(self.windows), len(self.levels) + 1
-        starts = np.cumsum([3, n_windows, n_levels, K, K, len(self.pairs)])
-        families = [np.arange(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
-        self.units = DependentUnits.of_sums(self.cumulants.variance, sums, votes, families)
+        self.units = DependentUnits.of_sums(self.cumulants.variance, sums, votes)
 
     def _unit_sums(self, rows, unit, values, power):
         """Sums over clusters (G, m) of values (n, K) of labels, times powers of the functions f."""
