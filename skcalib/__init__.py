@@ -86,11 +86,11 @@ _NAMES = {
         "get_scorers",
     ),
     "significance": (
+        "calibration_test",
         "compare_calibration",
         "compare_windows",
         "hosmer_lemeshow_test",
         "kernel_calibration_test",
-        "spiegelhalter_test",
     ),
     "sketches.sketch": ("ForecastSketch", "summarize"),
     "theory": ("optimal_n_bins",),

@@ -97,11 +97,11 @@ from skcalib.scorers import (
     get_scorers as get_scorers,
 )
 from skcalib.significance import (
+    calibration_test as calibration_test,
     compare_calibration as compare_calibration,
     compare_windows as compare_windows,
     hosmer_lemeshow_test as hosmer_lemeshow_test,
     kernel_calibration_test as kernel_calibration_test,
-    spiegelhalter_test as spiegelhalter_test,
 )
 from skcalib._util.progress import (
     show_progress as show_progress,

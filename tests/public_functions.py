@@ -358,6 +358,7 @@ def _forecast_recipes():
         ),
         *_recipes(s.corp_decomposition, top, classwise),
         *_recipes(s.corp_decomposition, {**top, **log}, infinite=True),
+        *_recipes(s.calibration_test, few, {**top, **few}, {**classwise, **few}, infinite=True),
         *_recipes(s.errors.corp_test, *tested, order=True, infinite=True),
         *_recipes(s.errors.corp_bands, {**top, **few}, order=True),
         *_recipes(s.errors.corp_bands, {**top, **few, "band": "confidence"}, order=True),
@@ -366,7 +367,7 @@ def _forecast_recipes():
         *(
             recipe
             for function in (
-                s.spiegelhalter_test,
+                s.significance.spiegelhalter_test,
                 s.hosmer_lemeshow_test,
                 s.significance.cumulative_test,
             )
@@ -375,7 +376,7 @@ def _forecast_recipes():
                 *_recipes(function, draws, binary=True, infinite=True, order=True),
             )
         ),
-        *_recipes(s.spiegelhalter_test, side, binary=True, infinite=True),
+        *_recipes(s.significance.spiegelhalter_test, side, binary=True, infinite=True),
         *_recipes(
             s.significance.cumulative_test, {"statistic": "kuiper"}, binary=True, infinite=True
         ),

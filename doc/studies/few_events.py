@@ -197,7 +197,7 @@ TESTS = {
     "kernel, multipliers": _kernel(method="multipliers"),
     "kernel, embedding": _kernel(method="embedding"),
     "e-value": of_all_classes(skcalib.significance.calibration_e_value),
-    "Spiegelhalter": of_events(skcalib.spiegelhalter_test),
+    "Spiegelhalter": of_events(skcalib.significance.spiegelhalter_test),
     "Hosmer-Lemeshow": of_events(skcalib.hosmer_lemeshow_test),
     "logistic": _logistic(),
     "logistic, intercept": _logistic(hypothesis="intercept"),

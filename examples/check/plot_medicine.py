@@ -19,9 +19,9 @@ from skcalib import (
     PlattScaling,
     ReliabilityDisplay,
     calibration_intercept_slope,
-    spiegelhalter_test,
 )
 from skcalib.grouping import differences_at_equal_scores
+from skcalib.significance import spiegelhalter_test
 
 rng = np.random.default_rng(0)
 n = 12_000

@@ -122,7 +122,7 @@ def spiegelhalter_test(
 
     Examples
     --------
-    >>> from skcalib import spiegelhalter_test
+    >>> from skcalib.significance import spiegelhalter_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> calibrated = make_tempered_simplex(500, score_temperature=1, random_state=1)
     >>> sharp = make_tempered_simplex(500, score_temperature=0.6, random_state=1)
@@ -180,7 +180,7 @@ def hosmer_lemeshow_test(
     Parameters
     ----------
     y_true, y_proba
-        As in :func:`~skcalib.spiegelhalter_test`.
+        As in :func:`~skcalib.significance.spiegelhalter_test`.
     n_bins : int, "auto" or "cube_root", default=10
         Number of bins, as in :func:`~skcalib.calibration_error`; 10 for the deciles of the
         published test. Ties are never split, so there may be fewer bins.
@@ -190,9 +190,9 @@ def hosmer_lemeshow_test(
         0 for held-out samples, the usual case; 2 for a logistic regression on its own training
         samples.
     n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
-        As in :func:`~skcalib.spiegelhalter_test`. With weights the numerator uses the deviation
-        :math:`\sum w (y - p)`. In the variance :math:`n_b` becomes :math:`\sum w^2`, and the mean
-        forecast is weighted by :math:`w^2`. Labels are only drawn for ``ddof=0``.
+        As in :func:`~skcalib.significance.spiegelhalter_test`. With weights the numerator uses the
+        deviation :math:`\sum w (y - p)`. In the variance :math:`n_b` becomes :math:`\sum w^2`, and
+        the mean forecast is weighted by :math:`w^2`. Labels are only drawn for ``ddof=0``.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def hosmer_lemeshow_test(
     Raises
     ------
     ValueError
-        As :func:`~skcalib.spiegelhalter_test`; if g is not larger than `ddof`.
+        As :func:`~skcalib.significance.spiegelhalter_test`; if g is not larger than `ddof`.
 
     See Also
     --------
@@ -296,11 +296,11 @@ def cumulative_test(
     Parameters
     ----------
     y_true, y_proba
-        As in :func:`~skcalib.spiegelhalter_test`.
+        As in :func:`~skcalib.significance.spiegelhalter_test`.
     statistic : {"ks", "kuiper"}, default="ks"
         Largest absolute value, or range.
     n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
-        As in :func:`~skcalib.spiegelhalter_test`.
+        As in :func:`~skcalib.significance.spiegelhalter_test`.
 
     Returns
     -------
@@ -312,7 +312,7 @@ def cumulative_test(
     Raises
     ------
     ValueError
-        As :func:`~skcalib.spiegelhalter_test`.
+        As :func:`~skcalib.significance.spiegelhalter_test`.
 
     See Also
     --------
@@ -401,11 +401,11 @@ def logistic_calibration_test(
         "joint": intercept 0 and slope 1; "intercept": intercept 0, given that the slope is 1;
         "slope": slope 1, for any intercept.
     n_resamples, random_state, n_jobs
-        As in :func:`~skcalib.spiegelhalter_test`. For "slope" labels are drawn given the number of
-        events: their distribution then does not depend on the unknown intercept. Few labels are
-        those that are uncertain with the fitted intercept.
+        As in :func:`~skcalib.significance.spiegelhalter_test`. For "slope" labels are drawn given
+        the number of events: their distribution then does not depend on the unknown intercept. Few
+        labels are those that are uncertain with the fitted intercept.
     sample_weight, labels, pos_label
-        As in :func:`~skcalib.spiegelhalter_test`.
+        As in :func:`~skcalib.significance.spiegelhalter_test`.
 
     Returns
     -------

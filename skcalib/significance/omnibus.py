@@ -3,7 +3,7 @@ r"""A test of calibration that combines several score statistics, for any number
 Under the null hypothesis the labels are independent draws from the forecasts, so the joint law of
 any statistics of them is simulated by drawing labels. `BinaryScores` has the scores of one event,
 `ClassScores` those of several classes. Both give the standardised scores of the observed and of
-the drawn labels, and `combined_test` makes one p-value of them.
+drawn labels, and `run_test` makes one p-value of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skcalib._util.sizes import SIZES
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import cluster_sums, effective_size_of_sums
-from skcalib.data.labels import one_hot_rows
+from skcalib.data.labels import labels_or_shares, one_hot_rows
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import (
     ForecastSummary,
@@ -38,7 +38,6 @@ from skcalib.data.problem import (
 )
 from skcalib.errors.corp import label_draws
 from skcalib.significance.binary import merged_rows
-from skcalib.stats.means import refutation
 from skcalib.stats.pvalues import CalibrationTest
 
 #: Labels that are mislabelled at random, in the score "noise".
@@ -58,12 +57,35 @@ LEAST_VARIANCE = 0.2
 #: Sets of labels that are evaluated at a time.
 BATCH = 64
 _TINY = np.finfo(np.float64).tiny
+_CERTAIN_VARIANCE = 1e-150  # of a sum of all labels, whose square is still a number
 _IMPROBABLE = "Improbable labels occur"
 
 
 @dataclass(frozen=True)
 class CalibrationComponent(Record):
-    """DOC"""
+    """A component of :func:`~skcalib.calibration_test`: what it found, and how sure that is.
+
+    Attributes
+    ----------
+    name : str
+        The component, such as "log loss" or "pair of classes".
+    pvalue : float
+        Its p-value, corrected for all components.
+    statement : str
+        What its furthest score states, such as "Forecasts are too confident". It is a finding only
+        if the p-value is small.
+
+    See Also
+    --------
+    skcalib.significance.OmnibusTest : The test with its components.
+
+    Examples
+    --------
+    >>> from skcalib.significance import CalibrationComponent
+    >>> component = CalibrationComponent("log loss", 0.003, "Forecasts are too confident")
+    >>> print(component)
+    Forecasts are too confident (log loss, corrected p = 0.003)
+    """
 
     name: str
     pvalue: float
@@ -75,7 +97,35 @@ class CalibrationComponent(Record):
 
 @dataclass(frozen=True)
 class OmnibusTest(CalibrationTest):
-    """DOC"""
+    """Result of :func:`~skcalib.calibration_test`, with the components that it combines.
+
+    Attributes
+    ----------
+    statistic : float
+        Minus the logarithm of the p-value, with an exponential tail beyond the draws.
+    pvalue : float
+        Probability, under the null, of a combination at least as extreme.
+    estimate : float
+        The score of the first component, in standard deviations: its sign is that of its statement.
+    method : str
+        How many components and sets of labels there were.
+    e_value : None
+        This test has none.
+    components : tuple of CalibrationComponent
+        The components, that with the smallest corrected p-value first.
+
+    See Also
+    --------
+    skcalib.significance.CalibrationTest : The record of other tests.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_test
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 10, random_state=0)
+    >>> calibration_test(data.y, data.y_proba).components[0].statement
+    'Forecasts are too confident'
+    """
 
     components: tuple[CalibrationComponent, ...] = ()
 
@@ -102,7 +152,130 @@ def calibration_test(
     groups: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> OmnibusTest:
-    """DOC"""
+    r"""Test of calibration with power against many kinds of error, for any number of classes.
+
+    The null hypothesis is that the labels are independent draws from the forecasts S. The test
+    combines several components. Each is the largest of several scores, or the sum of their squares,
+    and each score is a weighted sum whose mean is zero under the null hypothesis,
+
+    .. math::
+
+        T_f = \sum_i w_i \Big( f(S_i, Y_i) - \sum_k S_{ik} f(S_i, k) \Big) ,
+
+    divided by its exact standard deviation given the forecasts, and corrected for its skewness by
+    the transform of Wilson and Hilferty.
+
+    ======================================  =======================================================
+    component, of three or more classes     f(S, Y)
+    ======================================  =======================================================
+    log loss                                :math:`\log S_Y`: all forecasts too confident, or not
+    wrong labels                            :math:`\log(.95 + .05 / (K S_Y))`
+    slope of the confidence                 the centred log odds of the confidence, where the
+                                            predicted class is right
+    window, Kuiper of the confidence        1 where it is right, in windows of the confidence that
+                                            are standardised, or not
+    levels                                  1 for labels whose probability has a level, of any class
+    mean, means of classes                  1 for the labels of a class: largest, and sum of squares
+    slope, slopes of classes                the centred log odds of a class, for its labels
+    pair of classes                         1 for one label where one class is predicted
+    kernel                                  features of a Laplacian kernel at 16 forecasts, for the
+                                            labels of each class
+    ======================================  =======================================================
+
+    For one event they are the mean, the slope (centred log odds), the log loss, the sum of squares
+    of mean and slope, wrong labels, windows, and the Kuiper statistic of the event's probability.
+
+    **P-value.** Labels are drawn from the forecasts `n_resamples` times. With the p-values
+    :math:`p_j` of the components within all sets of labels, and fixed shares :math:`s_j`, the
+    combined statistic is :math:`\sum_j s_j\, p_j^{-0.7}`. The p-value is its rank among all sets.
+    It is exact for every number of samples and classes, and for every forecast. After 199 sets, a
+    test with p > .15 ends. Where no drawn set is as extreme, and Chernoff's bound of the furthest
+    score, times the number of tails of all scores, is below 1e-4, the p-value is this bound. A
+    label with a forecast of exactly 0 refutes calibration: p = 0. So does one with a tiny forecast,
+    where the probability of any such label, times twice the numbers of samples and of classes, is
+    below 1e-4.
+
+    The corrected p-value of a component is the rank of its term among the largest terms of all sets
+    (Westfall and Young): with probability .95 no component of calibrated forecasts is at or below
+    .05. The p-value of the test may be smaller than all of them, where several components agree.
+
+    **Several events** ("classwise", "cumulative", `Multilabel`). Each event is tested, and all of
+    them together as one event whose clusters are the samples. The p-values are combined by Cauchy's
+    distribution [2]_, with half of the weight for the last one, because the events depend on each
+    other. Components are corrected by Bonferroni's method. A sketch has no test of all events
+    together.
+
+    **Dependent samples.** With `groups`, and for soft labels, only largest scores are combined.
+    The variance of a score is then multiplied by its design effect, the ratio of the sum of squared
+    residuals of clusters to that of samples, at least 1. The score has Student's t distribution,
+    with the effective number of clusters minus 1 degrees of freedom. Its null distribution is that
+    of drawn labels, which are independent. The level is then not exact: at .05 it was .00 to .03
+    with 10 to 100 clusters, .02 to .05 for soft labels and .04 to .07 for six dependent labels.
+
+    Levels and power beside those of other tests: :ref:`power_of_tests`.
+
+    Parameters
+    ----------
+    y_true, y_proba, labels, pos_label
+        As in :func:`~skcalib.calibration_error`. `y_true` may also be label distributions or counts
+        of annotators (n, K), or a :class:`~skcalib.ForecastSketch` in place of both.
+    notion : {"canonical", "top_label", "classwise", "cumulative", "auto"} or Notion, \
+            default="canonical"
+        What is tested: all classes at once, the confidence, or several events.
+    n_resamples : int, default=999
+        Number of sets of labels that are drawn.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the labels. The draws depend neither on the order of the samples nor on that of the
+        classes.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Importance weights: a weight of 2 is not two samples.
+    groups : array-like of shape (n_samples,), default=None
+        The cluster of each sample, such as a patient.
+    n_jobs : int, default=None
+        Number of threads. The result does not depend on it.
+
+    Returns
+    -------
+    OmnibusTest
+        ``pvalue``, and ``components`` with a statement and a corrected p-value each. ``estimate``
+        is the score of the first component in standard deviations, and ``statistic`` is minus the
+        logarithm of the p-value, with an exponential tail beyond the draws.
+
+    Raises
+    ------
+    ValueError
+        For invalid input, and for notions with several problems of more than two columns.
+
+    See Also
+    --------
+    kernel_calibration_test : The test of W19, with one statistic.
+    skcalib.significance.calibration_e_value : Evidence that can be multiplied over batches.
+    skcalib.significance.logistic_calibration_test : A test of intercept and slope alone.
+
+    Notes
+    -----
+    The time is O(n K + n B) for B sets of labels, with about 60 numbers for each label drawn, and
+    for one event O(B) beyond 1,000 samples of equal weight. The memory is that of the forecasts,
+    twice, plus blocks.
+
+    References
+    ----------
+    .. [1] P. H. Westfall and S. S. Young. Resampling-Based Multiple Testing. Wiley, 1993.
+    .. [2] Y. Liu and J. Xie. Cauchy combination test. Journal of the American Statistical
+       Association 115, 2020.
+
+    Examples
+    --------
+    >>> from skcalib import calibration_test
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(500, 10, score_temperature=0.8, random_state=0)
+    >>> test = calibration_test(data.y, data.y_proba)
+    >>> test.rejects(), test.components[0].statement
+    (True, 'Forecasts are too confident')
+    >>> calibrated = make_tempered_simplex(500, 10, score_temperature=1, random_state=0)
+    >>> calibration_test(calibrated.y, calibrated.y_proba).rejects()
+    False
+    """
     notion = resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
@@ -114,6 +287,8 @@ def calibration_test(
     problem = check_problem(
         y_true, y_proba, notion, **columns, soft=True, copy=False, incomplete=True
     )
+    if not problem.indicator and problem.outcome.ndim == 1:
+        problem = replace(problem, labels_or_target=problem.outcome, votes=None)
     notion = notion.for_columns(len(problem.classes))
     if isinstance(notion, Canonical) and len(problem.classes) > 2:
         names = [f"class {label}" for label in problem.classes.tolist()]
@@ -124,6 +299,7 @@ def calibration_test(
             forecast, target = pairs[0]
             names = next(iter(notion.column_names(problem.classes)))
             names = names or [f"column {k}" for k in range(forecast.shape[1])]
+            target = labels_or_shares(target)
             problem = replace(problem, forecast=forecast, labels_or_target=target)
             return _test_of_classes(problem, names, n_resamples, rng, n_jobs)
     events = binary_events(problem, pos_label, notion)
@@ -301,7 +477,6 @@ class Scores:
     cumulants: Cumulants
     statistics: list[Statistic]
     units: DependentUnits | None = None
-    improbable: tuple[float, float]
 
     def drawn(self, n_draws: int, rng: np.random.RandomState, n_jobs: int | None) -> np.ndarray:
         """Standardised scores (n_draws, m) of labels drawn from the forecasts."""
@@ -353,7 +528,7 @@ def run_test(
         if bound < CERTAIN or result.pvalue > UNDECIDED:
             break
     pvalues, log_pvalue = np.append(result.corrected, result.pvalue), result.log_pvalue
-    method = f"{len(statistics)} components, {len(z) - 1} sets of labels drawn from the forecasts"
+    method = f"{len(statistics)} components, labels drawn {len(z) - 1} times from the forecasts"
     if bound < CERTAIN:
         bound = max(bound, _TINY)
         pvalues[[result.order[0], -1]], log_pvalue = bound, np.log(bound)
@@ -550,7 +725,7 @@ class BinaryScores(Scores):
             Statistic("mean and slope", np.array([0, 1]), 1.0, both, squares=True),
         ]
         variance = self.cumulants.variance
-        if not variance[0] > 0:
+        if not variance[0] > _CERTAIN_VARIANCE:
             return []
         statistics = [s for s in statistics if variance[s.columns].min() > 1e-12 * variance[0]]
         if self.units is not None:
@@ -599,7 +774,7 @@ class ClassScores(Scores):
     In this order: the log loss (:math:`\log S_Y`), labels that are wrong at random, the slope of
     the confidence (the centred logit, of the event that the predicted class is right), windows of
     the confidence, levels of the probability of the label, the mean and the slope of each class,
-    pairs of a predicted class and a label, and the squared norm of a kernel, which is no linear score.
+    pairs of a predicted class and a label, and the squared norm of a kernel, which is not linear.
     """
 
     def __init__(self, problem: Problem, names: list[str]) -> None:
@@ -666,6 +841,8 @@ class ClassScores(Scores):
                 np.searchsorted(grid, self._log_odds(p).ravel()), variance.ravel(), len(mass)
             )
         share = np.cumsum(mass)[:-1] / max(mass.sum(), _TINY)
+        if mass.sum() == 0:
+            return grid[:0]
         return np.unique(grid[np.searchsorted(share, np.arange(1, LEVELS) / LEVELS)])
 
     def _set_cumulants(self):
@@ -919,7 +1096,7 @@ class ClassScores(Scores):
         K, n_windows, n_levels = self.n_classes, len(self.windows), len(self.levels) + 1
         starts = np.cumsum([0, 2, 1, n_windows, n_levels, K, K, len(self.pairs)])
         variance, names = self.cumulants.variance, self.names
-        if not variance[starts[4] : starts[5]].max() > 0:
+        if not variance[starts[4] : starts[5]].max() > _CERTAIN_VARIANCE:
             return []
 
         def loss(_, more):
@@ -1029,20 +1206,38 @@ def draw_labels(forecast: np.ndarray, n_draws: int, rng: np.random.RandomState) 
 # --- From arguments to a test ---------------------------------------------------------------------
 
 
-def _refuted(reason):
-    component = CalibrationComponent("impossible label", 0.0, f"The forecasts are {reason}")
-    return OmnibusTest(np.inf, 0.0, np.inf, reason, None, (component,))
+def _refuted(problem):
+    """The test of forecasts that an impossible or very improbable label refutes, else None.
+
+    The probability that any label occurs whose forecast is at most q is at most the sum of these
+    forecasts. For soft labels only forecasts of 0 are considered.
+    """
+    forecast, target = problem.forecast, problem.labels_or_target
+    if target.ndim == 1:
+        least = forecast[np.arange(len(target)), target].min()
+    else:
+        least = forecast[target > 0].min()
+    size = problem.weight**2 / problem.squares
+    bound = np.einsum("ik,ik,i->", forecast, forecast <= least, size)
+    bound *= 2 * sum(forecast.shape)
+    if least > 0 and (bound >= CERTAIN or problem.votes is not None):
+        return None
+    reason = f"a label occurred whose forecast was {least:.3g}"
+    component = CalibrationComponent("improbable label", float(bound), _sentence(reason))
+    with np.errstate(divide="ignore"):
+        statistic = float(-np.log(bound))
+    return OmnibusTest(statistic, float(bound), statistic, reason, None, (component,))
+
+
+def _sentence(words):
+    return words[:1].upper() + words[1:]
 
 
 def _test_of_classes(problem, names, n_resamples, rng, n_jobs):
     """The test of three or more classes."""
-    target = problem.labels_or_target
-    if target.ndim == 1:
-        impossible = (problem.forecast[np.arange(len(target)), target] == 0).any()
-    else:
-        impossible = ((problem.forecast == 0) & (target > 0)).any()
-    if impossible:
-        return _refuted("refuted by a label where the forecast said 0")
+    refuted = _refuted(problem)
+    if refuted:
+        return refuted
     return run_test(ClassScores(problem, names), n_resamples, rng, n_jobs)[0]
 
 
@@ -1052,9 +1247,14 @@ def _test_of_events(events, pooled, n_resamples, rng, n_jobs):
     `events` are problems by name, and `pooled` is one of all of them, whose units are the samples.
     """
     for name, problem in events:
-        reason = refutation(problem.forecast, problem.target)
-        if reason:
-            return _refuted(reason if len(events) == 1 else f"{reason} ({name})")
+        refuted = _refuted(problem)
+        if refuted and len(events) == 1:
+            return refuted
+        if refuted:
+            words = f"{refuted.components[0].statement} ({name})"
+            pvalue = min(1.0, refuted.pvalue * len(events))
+            component = replace(refuted.components[0], statement=words, pvalue=pvalue)
+            return replace(refuted, pvalue=pvalue, components=(component,))
     tests = [
         run_test(BinaryScores(problem, _phrase(name)), n_resamples, rng, n_jobs)
         for name, problem in events

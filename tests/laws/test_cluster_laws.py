@@ -178,7 +178,8 @@ def test_groups_are_clusters_by_any_names(case):
 
 def test_groups_that_are_ignored_are_found():
     """Also if they are known to be there and nothing else, or if their names are read."""
-    recipe = next(recipe for recipe in TABLE if recipe.function is s.spiegelhalter_test)
+    test = s.significance.spiegelhalter_test
+    recipe = next(recipe for recipe in TABLE if recipe.function is test)
     for groups_of in (
         lambda groups: None,
         lambda groups: np.arange(len(groups)),
@@ -260,7 +261,7 @@ EQUAL = {
     "kernel test": estimate_of(s.kernel_calibration_test),
     "cumulative test": estimate_of(s.significance.cumulative_test, n_resamples=19),
     "Hosmer and Lemeshow": estimate_of(s.hosmer_lemeshow_test, n_resamples=19),
-    "Spiegelhalter": estimate_of(s.spiegelhalter_test),
+    "Spiegelhalter": estimate_of(s.significance.spiegelhalter_test),
     "difference of a group": group("difference"),
     "improvement": of_two(s.calibration_improvement),
     "expected cost": estimate_of(s.decision_regret, "expected_cost", threshold=0.3),

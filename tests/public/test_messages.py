@@ -202,7 +202,7 @@ INVALID_OPTIONS = {
         ("metric", "ece"): "metric must be a function of (y_true, y_proba, labels=...), got 'ece'.",
         ("n_resamples", 0): "n_resamples must be a whole number of at least 1, got 0.",
     },
-    s.spiegelhalter_test: {
+    s.significance.spiegelhalter_test: {
         ("n_resamples", -1): "n_resamples must be a whole number of at least 0, got -1."
     },
     s.hosmer_lemeshow_test: {("ddof", -1): "ddof must be a whole number of at least 0, got -1."},
@@ -286,7 +286,9 @@ INVALID_CALLS = {
     "samples.": partial(s.compare_calibration, Y[:6], P[:6], P[:6]),
     "spiegelhalter_test is for two classes, but y_proba has 3 columns: use "
     "kernel_calibration_test, or test each class c against the rest, spiegelhalter_test(y_true "
-    "== c, y_proba[:, c]), and multiply the p-values by 3.": partial(s.spiegelhalter_test, Y3, P3),
+    "== c, y_proba[:, c]), and multiply the p-values by 3.": partial(
+        s.significance.spiegelhalter_test, Y3, P3
+    ),
     "Labels drawn from the forecasts are not valid for forecasts that were fitted to the labels: "
     "use ddof=0 with held-out samples, "
     "or n_resamples=None.": partial(s.hosmer_lemeshow_test, Y, P, ddof=2, n_resamples=99),

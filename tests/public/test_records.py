@@ -128,7 +128,7 @@ def records():
             4,
         ),
         (s.compare_calibration(y, p, p[::-1], block_size=10), 1),
-        (s.spiegelhalter_test(y, p), 1),
+        (s.significance.spiegelhalter_test(y, p), 1),
         (s.expected_performance(p[:, 0]), 4),
         (windows, 7),
         (windows.slope, 1),

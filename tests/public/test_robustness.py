@@ -306,7 +306,7 @@ def test_rows_above_one_by_rounding(recipe):
 def test_certainty_above_one_is_not_refuted_by_its_rounding():
     certain, labels = np.array([[0.0, 1 + 1e-7]] * 20), [0, 1]
     tests = (
-        skcalib.spiegelhalter_test,
+        skcalib.significance.spiegelhalter_test,
         skcalib.hosmer_lemeshow_test,
         skcalib.significance.cumulative_test,
     )
@@ -320,7 +320,7 @@ def test_infinity_is_an_answer_of_the_log_loss():
     y, p = np.array([0, 1, 0, 1, 1, 0]), np.array([0.1, 0.9, 0.2, 0.0, 0.7, 0.4])
     assert skcalib.calibration_upper_bound(y, p, loss="log") == np.inf
     assert skcalib.proper_calibration_error(y, p, loss="log") == np.inf
-    assert skcalib.spiegelhalter_test([1, 0, 0, 1], [0, 0, 1, 1.0]).pvalue == 0
+    assert skcalib.significance.spiegelhalter_test([1, 0, 0, 1], [0, 0, 1, 1.0]).pvalue == 0
     consistency = skcalib.significance.consistency_test(
         np.arange(9) % 3, np.eye(3)[[1, 2, 0] * 3], n_resamples=9
     )

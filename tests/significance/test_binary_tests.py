@@ -21,7 +21,7 @@ ASYMPTOTIC = {"n_resamples": 0}
 DRAWN = "labels drawn from the forecasts"
 kuiper = partial(skcalib.significance.cumulative_test, statistic="kuiper")
 TESTS = {
-    "spiegelhalter": skcalib.spiegelhalter_test,
+    "spiegelhalter": skcalib.significance.spiegelhalter_test,
     "hosmer_lemeshow": skcalib.hosmer_lemeshow_test,
     "ks": skcalib.significance.cumulative_test,
     "kuiper": kuiper,
@@ -132,12 +132,12 @@ def test_pvalues_of_other_packages():
     """MAPIE 1.6 (one-sided, and with noise of 1e-8), and S:z, S:p of val.prob in rms 6.5-0."""
     y, p = forty()
     one_sided = {"alternative": "greater", **ASYMPTOTIC}
-    result = skcalib.spiegelhalter_test(y, p, **ASYMPTOTIC)
+    result = skcalib.significance.spiegelhalter_test(y, p, **ASYMPTOTIC)
     assert result.statistic == pytest.approx(-0.6352924291152, rel=1e-11)
     assert result.pvalue == pytest.approx(0.5252377104077, rel=1e-11)
     assert result.estimate == pytest.approx(np.mean((y - p) ** 2) - np.mean(p * (1 - p)))
     assert result.method == "Spiegelhalter (asymptotic)"
-    pvalue_greater = skcalib.spiegelhalter_test(y, p, **one_sided).pvalue
+    pvalue_greater = skcalib.significance.spiegelhalter_test(y, p, **one_sided).pvalue
     assert pvalue_greater == pytest.approx(0.737381144796174, rel=1e-11)
     for test, pvalue in (
         (skcalib.significance.cumulative_test, 0.6377291711715),
@@ -145,14 +145,14 @@ def test_pvalues_of_other_packages():
     ):
         assert test(y, p, **ASYMPTOTIC).pvalue == pytest.approx(pvalue, rel=1e-7)
     y, p = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
-    assert round(skcalib.spiegelhalter_test(y, p, **one_sided).pvalue, 4) == 0.8486
+    assert round(skcalib.significance.spiegelhalter_test(y, p, **one_sided).pvalue, 4) == 0.8486
 
 
 @pytest.mark.parametrize("temper", [0.8, 1.4])
 def test_spiegelhalter_is_two_sided(temper):
     y, p = draw(300, seed=3, distort=lambda p: expit(temper * logit(p)))
     two, greater, less = (
-        skcalib.spiegelhalter_test(y, p, alternative=side)
+        skcalib.significance.spiegelhalter_test(y, p, alternative=side)
         for side in ("two-sided", "greater", "less")
     )
     assert two.statistic == greater.statistic == less.statistic
@@ -161,7 +161,8 @@ def test_spiegelhalter_is_two_sided(temper):
     assert two.pvalue == pytest.approx(2 * min(greater.pvalue, less.pvalue))
     assert greater.method == "Spiegelhalter, greater (asymptotic)"
     for side, exact in (("greater", greater), ("less", less)):
-        drawn = skcalib.spiegelhalter_test(y, p, alternative=side, n_resamples=2000, random_state=0)
+        options = {"alternative": side, "n_resamples": 2000, "random_state": 0}
+        drawn = skcalib.significance.spiegelhalter_test(y, p, **options)
         assert drawn.pvalue == pytest.approx(exact.pvalue, abs=0.04)
         assert drawn.method == f"Spiegelhalter, {side} ({DRAWN})"
 
@@ -276,7 +277,7 @@ def test_an_impossible_label_refutes(test, p, reason):
     assert (
         skcalib.significance.combine_tests([refuted, test(*draw(50))], method="fisher").pvalue == 0
     )
-    if test is skcalib.spiegelhalter_test:
+    if test is skcalib.significance.spiegelhalter_test:
         assert skcalib.errors.corp_test(y, forecast, n_resamples=9).pvalue == 0
         exact = {"metric": skcalib.ks_calibration_error, "n_resamples": 9}
         assert skcalib.significance.consistency_test(y, forecast, **exact).pvalue == 0
@@ -320,7 +321,7 @@ def test_one_sample_and_forecasts_of_one_half(test):
     result = test([0], [0.9], labels=[0, 1], n_resamples=4999, random_state=0)
     assert result.pvalue == pytest.approx(0.1, abs=0.02)
     result = test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1])
-    if test is skcalib.spiegelhalter_test:  # which is blind there
+    if test is skcalib.significance.spiegelhalter_test:  # which is blind there
         assert (result.statistic, result.pvalue) == (0, 1)
     else:
         assert result.statistic > 2

@@ -13,7 +13,7 @@ from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import ResidualKernel, resolve_kernel
 
-BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
+BINARY = (s.significance.spiegelhalter_test, s.hosmer_lemeshow_test, s.significance.cumulative_test)
 LOGISTIC = [
     partial(s.significance.logistic_calibration_test, hypothesis=hypothesis)
     for hypothesis in ("joint", "intercept", "slope")
@@ -36,7 +36,7 @@ def test_clusters_of_one_sample_and_equal_weights_change_nothing(test):
 @pytest.mark.parametrize("n_resamples", [None, 199])
 def test_p_values_are_valid_where_those_of_independent_samples_are_not(test, n_resamples):
     """60 calibrated data sets; .05 rejects at most 7 of them but with probability .01."""
-    known_law = test is s.spiegelhalter_test  # a sum, which a shift of a cluster changes little
+    known_law = test is s.significance.spiegelhalter_test  # a sum: shifts change it little
     options = {"n_resamples": n_resamples or (None if known_law else 99)}
     plain = robust = 0
     for seed in range(60):
@@ -55,7 +55,7 @@ def test_spiegelhalter_by_hand():
     p = np.array([0.2, 0.2, 0.4, 0.4, 0.3, 0.3, 0.6, 0.6])
     cluster = np.repeat([0, 1, 2, 3], 2)
     with pytest.warns(UserWarning, match="groups has only 4 clusters"):
-        result = s.spiegelhalter_test(y, p, groups=cluster)
+        result = s.significance.spiegelhalter_test(y, p, groups=cluster)
     sums = ((y - p) * (1 - 2 * p)).reshape(4, 2).sum(axis=1)
     assert result.statistic == pytest.approx(sums.sum() / np.sqrt(np.sum(sums**2)))
     assert result.estimate == pytest.approx(sums.sum() / 8)

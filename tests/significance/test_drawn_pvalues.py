@@ -96,7 +96,7 @@ def of_all_labels(statistic, p):
     [
         s.significance.cumulative_test,
         partial(s.significance.cumulative_test, statistic="kuiper"),
-        s.spiegelhalter_test,
+        s.significance.spiegelhalter_test,
         partial(s.hosmer_lemeshow_test, n_bins=3),
         partial(s.significance.logistic_calibration_test, hypothesis="intercept"),
         s.kernel_calibration_test,
@@ -129,7 +129,7 @@ GROUPS = np.repeat(np.arange(30), 2)
 CALLS = {
     "cumulative_test": lambda y, p: s.significance.cumulative_test(y, p),
     "hosmer_lemeshow_test": lambda y, p: s.hosmer_lemeshow_test(y, p),
-    "spiegelhalter_test": lambda y, p: s.spiegelhalter_test(y, p),
+    "spiegelhalter_test": lambda y, p: s.significance.spiegelhalter_test(y, p),
     "logistic_calibration_test": lambda y, p: s.significance.logistic_calibration_test(y, p),
     "cumulative_test of clusters": lambda y, p: s.significance.cumulative_test(
         np.tile(y, 2), np.tile(p, 2), groups=np.append(GROUPS, GROUPS + 30)

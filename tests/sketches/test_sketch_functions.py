@@ -309,7 +309,7 @@ BINARY = {
     "ks": s.ks_calibration_error,
     "smooth": s.smooth_calibration_error,
     "corp": s.corp_decomposition,
-    "z": s.spiegelhalter_test,
+    "z": s.significance.spiegelhalter_test,
     "walk": s.significance.cumulative_test,
     "kuiper": partial(s.significance.cumulative_test, statistic="kuiper"),
     "ratio": s.significance.logistic_calibration_test,
