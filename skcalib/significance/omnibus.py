@@ -99,6 +99,8 @@ class CalibrationComponent(Record):
 class OmnibusTest(CalibrationTest):
     """Result of :func:`~skcalib.calibration_test`, with the components that it combines.
 
+    `to_frame` has a row for each component: ``statement``, ``name`` and ``pvalue``.
+
     Attributes
     ----------
     statistic : float
@@ -128,6 +130,13 @@ class OmnibusTest(CalibrationTest):
     """
 
     components: tuple[CalibrationComponent, ...] = ()
+    _beside = "statistic", "pvalue", "estimate", "method"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {
+            name: [getattr(component, name) for component in self.components]
+            for name in ("statement", "name", "pvalue")
+        }
 
     def __str__(self) -> str:
         if not self.rejects() or not self.components:

@@ -95,6 +95,7 @@ def records():
         s.GroupingDisplay.from_predictions(y, p, X).diagrams[0],
         s.DecompositionDisplay.from_predictions(y, p, grouping=None).terms[0],
     ]
+    omnibus = s.calibration_test(y, p)
     records_and_rows = [
         (interval, 1),
         (s.calibration_error_interval(y, p), 1),
@@ -129,6 +130,8 @@ def records():
         ),
         (s.compare_calibration(y, p, p[::-1], block_size=10), 1),
         (s.significance.spiegelhalter_test(y, p), 1),
+        (omnibus, len(omnibus.components)),
+        (omnibus.components[0], 1),
         (s.expected_performance(p[:, 0]), 4),
         (windows, 7),
         (windows.slope, 1),
