@@ -87,7 +87,7 @@ class Sizes:
     searched_samples: int = (
         20_000  # in which a report seeks groups, and pairs of features are searched
     )
-    tested_pairs: int = 1_000_000_000  # of samples, times classes, in the kernel test of a report
+    tested_entries: int = 2_000_000  # probabilities in the calibration test of a report
     report_entries: int = 300_000  # probabilities above which a report omits steps of minutes
     subsampled_entries: int = 5_000_000  # above which it takes a part, and no errors by class
     many_classes: int = 200  # above which maps with many parameters for each class are not compared

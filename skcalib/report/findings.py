@@ -37,10 +37,8 @@ from skcalib.recalibration import GroupRecalibrator
 from skcalib.recalibration.held_out import RecalibratorSelection
 from skcalib.risk_models.summary import ROWS, summary_of_problem
 from skcalib.scores import Brier, LossLike, weighted_mean
-from skcalib.significance import kernel_calibration_test
-from skcalib.significance.kernel import MIN_SAMPLES
+from skcalib.significance import OmnibusTest, calibration_test
 from skcalib.stats.means import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
-from skcalib.stats.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
@@ -305,7 +303,7 @@ class Findings:
     With two classes all results refer to the ``event``, with more to the confidence of the
     predicted class: ``mean_predicted`` against ``observed_rate``, and their ratio, observed over
     predicted. ``errors`` holds the two losses under each notion. ``logistic`` is the
-    logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
+    logistic recalibration of the event or confidence, ``test`` the calibration test of all classes at
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
     the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
@@ -335,7 +333,7 @@ class Findings:
     advice: Advice
     reported: tuple
     places: tuple
-    test: CalibrationTest | None = None
+    test: OmnibusTest | None = None
     n_tested: int = 0
     grouping: GroupingFinding | None = None
     notes: tuple = ()
@@ -362,8 +360,8 @@ class Findings:
         return [canonical, *([self.confidence] if self.n_classes > 2 else [])]
 
     @property
-    def kernel_test_rejects(self) -> bool:
-        """True if the kernel test rejects at the level of the verdict."""
+    def calibration_test_rejects(self) -> bool:
+        """True if the calibration test rejects at the level of the verdict."""
         return self.test is not None and self.test.rejects(TEST_LEVEL)
 
     @property
@@ -384,7 +382,7 @@ class Findings:
         """
         if any(suspicion.kind == "repeated_rows" for suspicion in self.suspicions):
             return False
-        tests = self.kernel_test_rejects or self.logistic_test_rejects or self.residuals_reject
+        tests = self.calibration_test_rejects or self.logistic_test_rejects or self.residuals_reject
         return tests or any(error.detected for error in self.brier_errors)
 
     @property
@@ -730,24 +728,20 @@ def _random_rows(n_samples, most, random_state):
 
 def find_test(
     problem: Problem, random_state: int, n_jobs: int | None = None
-) -> tuple[CalibrationTest | None, int]:
-    """Kernel test of all classes at once on a random part of large samples, and its size."""
-    n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
-    if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
-        return None, 0
-    most = max(MIN_SAMPLES, int(np.sqrt(SIZES.tested_pairs / n_classes)))
-    part: Any = problem.samples(most, random_state)  # time grows as n^2 K
-    if np.ptp(part.forecast, axis=0).max() == 0:
-        return None, 0  # equal forecasts have distance 0: the kernel has no scale
-    test = kernel_calibration_test(
+) -> tuple[OmnibusTest, int]:
+    """Calibration test of all classes at once, on a random part of very many probabilities."""
+    n_classes = problem.forecast.shape[1]
+    part = problem
+    if problem.count is None:
+        part = problem.samples(max(1, SIZES.tested_entries // n_classes), random_state)
+    test = calibration_test(
         part,
         part.forecast,
-        statistic="unbiased",
         n_resamples=SIZES.labelings,
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    return test, len(part.weight)
+    return test, part.n_samples
 
 
 def omissions(problem: Problem, part: Problem) -> tuple[str, ...]:

@@ -488,8 +488,8 @@ def _tests(findings):
         tests.append((name, pvalue(residual_pvalue), findings.residuals_reject))
     if findings.test is not None:
         part = "" if findings.n_tested == findings.n_samples else f", {findings.n_tested:,} samples"
-        name = f"Kernel test, {notions['canonical']}{part}"
-        tests.append((name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
+        name = f"Calibration test of several statistics, {notions['canonical']}{part}"
+        tests.append((name, pvalue(findings.test.pvalue), findings.calibration_test_rejects))
     rows = [
         Row((name, result, "yes" if significant else "no"), marked=(2,) if significant else ())
         for name, result, significant in tests
@@ -521,21 +521,23 @@ _MAPS_OF_TWO = {
 
 def _notes_on_tests(findings):
     """Where tests and intervals disagree, why the error may exceed its limit, weights of maps."""
-    test, rejects = findings.test, findings.kernel_test_rejects
+    test, rejects = findings.test, findings.calibration_test_rejects
     error, notes = findings.error("brier", "canonical"), []
-    if test is None:
-        notes.append("The kernel test needs more samples, or forecasts that differ.")
-    elif rejects != findings.miscalibrated:
+    if rejects and test.components:
+        first = test.components[0]
+        notes.append(f"{first.statement} (corrected {pvalue(first.pvalue)}, {first.name}).")
+    if test is not None and rejects != findings.miscalibrated:
         do = "do" if findings.miscalibrated else "do not"
         verb = "rejects" if rejects else "does not reject"
         notes.append(
-            f"The kernel test {verb} calibration ({pvalue(test.pvalue)}); the other tests {do}."
+            f"The calibration test {verb} calibration ({pvalue(test.pvalue)}); the other tests "
+            f"{do}."
         )
     if rejects and error.calibration.low == 0:
         notes.append(
-            "The kernel test assumes no form of miscalibration and rejects, but the interval of "
-            "the calibration error reaches zero: the averaged maps may not represent this "
-            "miscalibration, and the error may exceed the upper limit."
+            "The calibration test rejects, but the interval of the calibration error reaches zero: "
+            "the averaged maps may not represent this miscalibration, and the error may exceed the "
+            "upper limit."
         )
     paragraphs = [" ".join(notes)] if notes else []
     if error.lower_bound:
@@ -586,9 +588,9 @@ def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
     maps = target.partition(" as far as ")[2].partition(" represent ")[0]  # without the symbols
     samples = f"Samples: {findings.n_samples:,}{_clusters(findings)}"
     if findings.test is not None and findings.n_tested == findings.n_samples:
-        samples += ", all in the kernel test"
+        samples += ", all in the calibration test"
     elif findings.test is not None:
-        samples += f"; a random {findings.n_tested:,} of them in the kernel test"
+        samples += f"; a random {findings.n_tested:,} of them in the calibration test"
     gains = ""
     if not of_several:
         values = (findings.gains.shift, findings.gains.slope, findings.gains.whole)
@@ -619,7 +621,7 @@ def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
     if report.source in ("canonical", "top_label"):
         lines.append(
             "Sketch: the scores of a cell were replaced by their mean. Folds divide the samples of "
-            "each cell at random; the kernel test uses samples drawn from the cells."
+            "each cell at random."
         )
     if grouping is not None and grouping.grouping_loss is not None:
         lines.append(

@@ -194,7 +194,7 @@ class CalibrationReport(Rendered):
     - **Miscalibrated**: the interval of a Brier calibration error lies above zero, or one of two
       tests rejects at the level .005. The errors are those of all classes, of the confidence, and
       of the confidence by cross-fitted isotonic regression. The tests are Cox's test of shift and
-      slope, and the kernel test of all classes.
+      slope, and `calibration_test` of all classes.
     - **Direction**: "too_high" or "too_low" if a shift of the logit alone has at least half of the
       gain of the log loss by the averaged map, and no less than a slope; "too_extreme" or
       "too_moderate" if the slope alone has half of it; "class_shift" if, for several classes, one
@@ -417,8 +417,7 @@ class CalibrationReport(Rendered):
         For two classes the report equals that of the samples, up to the differences that the notes
         of `ForecastSketch` state. A sketch has no features, so groups are not searched. For more
         classes the event is that the prediction is right, and its probability is the confidence.
-        Folds divide the samples of each cell at random. The kernel test uses samples that are drawn
-        from the cells.
+        Folds divide the samples of each cell at random.
 
         Parameters
         ----------
@@ -656,7 +655,7 @@ def _find(
         with stage("calibration errors", verbose, name):
             errors, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary_problem(problem), confidence_level)
-        with stage("kernel test", verbose, name):
+        with stage("calibration test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
             gains = gains_of(solved)

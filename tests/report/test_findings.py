@@ -236,8 +236,9 @@ def test_parts_of_large_samples(set_sizes):
     assert size == 60 and 0 < test.pvalue <= 1 and subsample(problem, 0) is problem
     assert omissions(problem, problem) == ()
     constant = check_problem([0, 1] * 10, np.full(20, 0.4))
-    assert find_test(constant, 0) == (None, 0) == find_test(problem.take(np.arange(3)), 0)
-    set_sizes(tested_pairs=3 * 20**2)
+    assert find_test(constant, 0)[0].pvalue > 0.05  # 10 events where 8 are forecast
+    assert find_test(problem.take(np.arange(3)), 0)[1] == 3
+    set_sizes(tested_entries=3 * 20)
     assert find_test(problem, 0)[1] == 20
     set_sizes(subsampled_entries=179)
     assert subsample(problem, 0) is problem  # 2,000 samples are always used
