@@ -303,8 +303,8 @@ class Findings:
     With two classes all results refer to the ``event``, with more to the confidence of the
     predicted class: ``mean_predicted`` against ``observed_rate``, and their ratio, observed over
     predicted. ``errors`` holds the two losses under each notion. ``logistic`` is the
-    logistic recalibration of the event or confidence, ``test`` the calibration test of all classes at
-    once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
+    logistic recalibration of the event or confidence, ``test`` the calibration test of all classes
+    at once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
     the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
     the groups that the user names, ``decision`` the cost of decisions at the given threshold.
