@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_matrix, csr_matrix
 from scipy.special import log_ndtr, logsumexp, ndtri, stdtr
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
@@ -777,6 +777,27 @@ def _bernoulli_log_mgf(p, f, size=1.0):
 # --- Scores of several classes --------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Block:
+    """What the sums over some samples need, for any labels.
+
+    Forecasts, weights, log odds and levels of all classes, and of the predicted class its number,
+    cell of the confidence and centred log odds; features of the kernel; and expected sums.
+    """
+
+    forecast: np.ndarray
+    weight: np.ndarray
+    log_odds: np.ndarray
+    level: np.ndarray
+    top: np.ndarray
+    cell: np.ndarray
+    tilt: np.ndarray
+    features: np.ndarray
+    of_confidence: np.ndarray
+    of_tilt: float
+    of_features: np.ndarray
+
+
 class ClassScores(Scores):
     r"""Scores :math:`\sum_i w_i (f(S_i, Y_i) - E f)` of labels of three or more classes.
 
@@ -892,6 +913,8 @@ class ClassScores(Scores):
         chosen = np.argsort(-pairs[1], kind="stable")[:MOST_PAIRS]
         self.pairs = chosen[pairs[1, chosen] >= LEAST_VARIANCE]
         pairs = pairs[:, self.pairs]
+        self.places = np.full(K * K if len(self.pairs) else 0, len(self.pairs))
+        self.places[self.pairs] = np.arange(len(self.pairs))
         p, w = self.confidence, self.weight
         _, variance, third = _count_cumulants(p, w)
         cell = self.windows.cells(p)
@@ -927,41 +950,57 @@ class ClassScores(Scores):
         some = values > 1e-8 * values[-1]
         self.basis = vectors[:, some] / np.sqrt(values[some])
 
-    def _sums(self, rows, draw, row, label, mass, n_draws):
-        """Sums of cells (B, C) and of kernel features (B, K, M), of weighted labels of a block.
-
-        Of each label there are the number of the draw, the row in the block, its class and weight.
-        """
-        K = self.n_classes
-        p = np.minimum(self.forecast[rows], 1)
+    def _block(self, rows):
+        """What the sums over a slice of rows need, for any labels."""
+        p, w = np.minimum(self.forecast[rows], 1), self.weight[rows]
+        confidence, log_odds = self.confidence[rows], self._log_odds(p)
         features = np.exp(-_distances(p, self.marks) / self.scale) @ self.basis
-        top, confidence, w = self.top[rows], self.confidence[rows], self.weight[rows]
-        x = self._log_odds(p)
+        cell, tilt = self.windows.cells(confidence), self._log_odds(confidence) - self.centre
+        return _Block(
+            forecast=p,
+            weight=w,
+            log_odds=log_odds,
+            level=np.searchsorted(self.levels, log_odds).astype(np.uint8),
+            top=self.top[rows],
+            cell=cell,
+            tilt=tilt,
+            features=features,
+            of_confidence=np.bincount(cell, w * confidence, len(self.windows.edges)),
+            of_tilt=(w * confidence) @ tilt,
+            of_features=(w[:, None] * p).T @ features,
+        )
+
+    def _sums(self, block, label):
+        """Sums of cells (B, C) and of kernel features (B, K, M), of labels (n, B) of a block."""
+        K, (n_samples, n_draws) = self.n_classes, label.shape
+        row, draw = (part.ravel() for part in np.indices(label.shape))
+        label, mass = label.ravel(), np.repeat(block.weight, n_draws)
         flat = row * K + label
-        chosen, chosen_x = p.ravel()[flat], x.ravel()[flat]
+        p, log_odds = block.forecast.ravel()[flat], block.log_odds.ravel()[flat]
 
         def counted(code, size, weight):
             return np.bincount(draw * size + code, weight, n_draws * size).reshape(n_draws, size)
 
-        right = mass * (label == top[row])
-        windows, n_cells = self.windows, len(self.windows.edges)
-        cell = windows.cells(confidence)
-        tilt = self._log_odds(confidence) - self.centre
-        expected = np.bincount(cell, w * confidence, n_cells)
+        def total(weight):
+            return weight.reshape(n_samples, n_draws).sum(axis=0)[:, None]
+
+        right = mass * (label == np.repeat(block.top, n_draws))
         parts = [
-            np.bincount(draw, mass * np.log(np.maximum(chosen, _TINY)), n_draws)[:, None],
-            np.bincount(draw, mass * _noise(chosen, K), n_draws)[:, None],
-            np.bincount(draw, right * tilt[row], n_draws)[:, None] - (w * confidence) @ tilt,
-            counted(cell[row], n_cells, right) - expected,
-            counted(np.searchsorted(self.levels, chosen_x), len(self.levels) + 1, mass),
+            total(mass * np.log(np.maximum(p, _TINY))),
+            total(mass * _noise(p, K)),
+            total(right * np.repeat(block.tilt, n_draws)) - block.of_tilt,
+            counted(np.repeat(block.cell, n_draws), len(block.of_confidence), right)
+            - block.of_confidence,
+            counted(block.level.ravel()[flat], len(self.levels) + 1, mass),
             counted(label, K, mass),
-            counted(label, K, mass * chosen_x),
+            counted(label, K, mass * log_odds),
         ]
         if len(self.pairs):
-            code = self._places()[top[row] * K + label]
+            code = self.places[np.repeat(block.top * K, n_draws) + label]
             parts.append(counted(code, len(self.pairs) + 1, mass)[:, :-1])
-        hits = csr_matrix((mass, (draw * K + label, row)), (n_draws * K, len(p)))
-        kernel = (hits @ features).reshape(n_draws, K, -1) - (w[:, None] * p).T @ features
+        ends = np.arange(0, n_samples * n_draws + 1, n_draws)
+        hits = csc_matrix((mass, draw * K + label, ends), (n_draws * K, n_samples))
+        kernel = (hits @ block.features).reshape(n_draws, K, -1) - block.of_features
         return np.concatenate(parts, axis=1), kernel
 
     def _scores(self, cells):
@@ -983,16 +1022,15 @@ class ClassScores(Scores):
         sizes = [min(BATCH, n_draws - start) for start in range(0, n_draws, BATCH)]
         rngs = [np.random.RandomState(seed) for seed in rng.randint(2**31 - 1, size=len(sizes))]
 
-        def sums_of_batch(rows, size, rng):
-            label = draw_labels(self.forecast[rows], size, rng)
-            row, draw = (part.ravel() for part in np.indices(label.shape))
-            return self._sums(rows, draw, row, label.ravel(), self.weight[rows][row], size)
+        def sums_of_batch(block, size, rng):
+            return self._sums(block, draw_labels(block.forecast, size, rng))
 
         cells: list[Any] = [0.0] * len(sizes)
         kernel: list[Any] = [0.0] * len(sizes)
         for rows in self._slices():
+            block = self._block(rows)
             batches = Parallel(n_jobs=n_jobs, prefer="threads")(
-                delayed(sums_of_batch)(rows, *batch) for batch in zip(sizes, rngs, strict=True)
+                delayed(sums_of_batch)(block, *batch) for batch in zip(sizes, rngs, strict=True)
             )
             for k, (of_cells, of_kernel) in enumerate(batches):
                 cells[k], kernel[k] = cells[k] + of_cells, kernel[k] + of_kernel
@@ -1011,9 +1049,7 @@ class ClassScores(Scores):
             return
         cells, kernel = 0.0, 0.0
         for rows in self._slices():
-            label, w = self.target[rows], self.weight[rows]
-            row = np.arange(len(label))
-            sums = self._sums(rows, np.zeros(len(label), int), row, label, w, 1)
+            sums = self._sums(self._block(rows), self.target[rows, None])
             cells, kernel = cells + sums[0][0], kernel + sums[1][0]
         self.score, self.norm = self._scores(cells - self.expected), float(np.sum(kernel**2))
 
@@ -1051,9 +1087,11 @@ class ClassScores(Scores):
             for f in (np.where(p > 0, np.log(np.maximum(p, _TINY)), 0.0), _noise(p, K))
         ]
         dense.append(of_top * (self._log_odds(confidence) - self.centre) ** power)
-        code = self._places()[(top[:, None] * K + np.arange(K)).ravel()]
-        shape = unit[-1] + 1, len(self.pairs) + 1
-        pairs = csr_matrix((values.ravel(), (np.repeat(unit, K), code)), shape).toarray()
+        pairs = np.zeros((unit[-1] + 1, 1))
+        if len(self.pairs):
+            code = self.places[(top[:, None] * K + np.arange(K)).ravel()]
+            shape = unit[-1] + 1, len(self.pairs) + 1
+            pairs = csr_matrix((values.ravel(), (np.repeat(unit, K), code)), shape).toarray()
         means = cluster_sums(values, unit)
         parts = [
             cluster_sums(np.stack(dense, axis=1), unit),
@@ -1064,12 +1102,6 @@ class ClassScores(Scores):
             pairs[:, :-1],
         ]
         return np.concatenate(parts, axis=1)
-
-    def _places(self):
-        """Number of each pair among those with a score (K * K,); the last is for all others."""
-        place = np.full(self.n_classes**2, len(self.pairs))
-        place[self.pairs] = np.arange(len(self.pairs))
-        return place
 
     def log_mgf(self, column: int) -> Callable[[float], float]:
         K, n_windows, n_levels = self.n_classes, len(self.windows), len(self.levels) + 1
