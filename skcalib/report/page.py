@@ -525,7 +525,7 @@ def _notes_on_tests(findings):
     error, notes = findings.error("brier", "canonical"), []
     if rejects and test.components:
         first = test.components[0]
-        notes.append(f"{first.statement} (corrected {pvalue(first.pvalue)}, {first.name}).")
+        notes.append(f"{first.statement} ({first.name}, corrected {pvalue(first.pvalue)}).")
     if test is not None and rejects != findings.miscalibrated:
         do = "do" if findings.miscalibrated else "do not"
         verb = "rejects" if rejects else "does not reject"
