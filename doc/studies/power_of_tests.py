@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from _interval_tables import write, write_as_found
 from joblib import Parallel, delayed
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, logit, softmax
 from scipy.stats import binom
 
 from skcalib import (
@@ -77,7 +77,8 @@ def constant(n_samples, n_classes, rng):
 
 def ties(n_samples, n_classes, rng):
     """Log odds that are whole numbers."""
-    return softmax(np.round(SPREAD[n_classes] * rng.standard_normal((n_samples, n_classes))), axis=1)
+    logits = SPREAD[n_classes] * rng.standard_normal((n_samples, n_classes))
+    return softmax(np.round(logits), axis=1)
 
 
 def few_uncertain(n_samples, n_classes, rng):
@@ -332,7 +333,7 @@ def failures(found):
     return sorted(rows, key=lambda row: -row[-2])
 
 
-def likely_highest(data_sets, n_worlds=len(NULLS)):
+def likely_highest(data_sets, n_worlds):
     """Quantile .95 of the highest of the shares that exact tests reject."""
     return binom.ppf(0.95 ** (1 / n_worlds), data_sets, LEVEL) / data_sets
 
