@@ -1,4 +1,4 @@
-"""Which test of calibration finds what? Level and power of all tests in the same worlds.
+"""Which test of calibration detects what? Level and power of all tests in the same worlds.
 
 Eight calibrated worlds and fourteen miscalibrated ones, for 2 to 100 classes and 50 to 5,000
 samples: the share of data sets in which each test rejects at .05, with its standard error. Tests of
@@ -6,7 +6,7 @@ two classes see the predicted class of more: its probability, and whether it is 
 draws of labels have states of their own. Rows go to ``results/power_of_tests.csv`` as they are
 found, and from there to the tables of the user guide.
 
-    python doc/studies/power_of_tests.py --jobs 2                    # twenty minutes
+    python doc/studies/power_of_tests.py --jobs 2                    # half an hour
     python doc/studies/power_of_tests.py --classes 2 --samples 200 --output /tmp/power.csv
     python doc/studies/power_of_tests.py --tables                    # from the stored rows
 """
@@ -37,10 +37,13 @@ LEVEL = 0.05
 SHORTFALL = 0.1
 #: Samples of the table of all worlds.
 OF_WORLDS = 1000
-#: Samples -> data sets, for up to ten classes and for more.
-REPETITIONS = {50: 100, 200: 100, 1000: 60, 5000: 20}
-OF_MANY_CLASSES = {200: 40, 1000: 20}
-CLASSES = (2, 3, 10, 100)
+#: Classes -> samples -> data sets.
+REPETITIONS = {
+    2: {50: 100, 200: 100, 1000: 60, 5000: 20},
+    3: {50: 60, 200: 60, 1000: 40, 5000: 12},
+    10: {50: 60, 200: 60, 1000: 40, 5000: 12},
+    100: {200: 24, 1000: 12},
+}
 #: The state of a test is the number of the data set plus this.
 STATE = 10**6
 RESULTS = Path(__file__).parent / "results" / "power_of_tests.csv"
@@ -267,11 +270,6 @@ TESTS = {
 OURS = "calibration_test"
 
 
-def repetitions(n_classes):
-    """Samples -> data sets."""
-    return OF_MANY_CLASSES if n_classes > 10 else REPETITIONS
-
-
 def rows_of(world, n_classes, n_samples, data_sets):
     """A row for each test. A test that refuses the data does not reject."""
     rejected = np.zeros(len(TESTS))
@@ -341,7 +339,7 @@ def likely_highest(data_sets, n_worlds):
 def write_tables(results):
     """Failures, levels, mean power, and power by world, beside the results."""
     found = read(results)
-    head = ["world", "K", "n", OURS, "best other", "its power", "difference", "standard error"]
+    head = ["setting", "K", "n", OURS, "best other", "its power", "difference", "standard error"]
     lines = [
         [world, k, f"{n:,}", _two(ours), best, *map(_two, numbers)]
         for world, k, n, ours, best, *numbers in failures(found)
@@ -349,14 +347,14 @@ def write_tables(results):
     write(results, "failures", [head, *lines])
     write(results, "levels", _summary(found, NULLS, _level, by_chance=True))
     write(results, "power", _summary(found, ALTERNATIVES, _mean))
-    head = ["world", "K", *TESTS]
+    head = ["setting", "K", *TESTS]
     lines = [
         [world, k, *(_two(worlds[world][test]["rejected"]) for test in TESTS)]
         for world in ALTERNATIVES
         for (k, n), worlds in found.items()
         if n == OF_WORLDS and world in worlds
     ]
-    write(results, "worlds", [head, *lines])
+    write(results, "settings", [head, *lines])
 
 
 def _summary(found, of_worlds, cell, by_chance=False):
@@ -390,8 +388,8 @@ def _two(value):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
-    parser.add_argument("--classes", type=int, nargs="+", choices=CLASSES, default=CLASSES)
-    parser.add_argument("--samples", type=int, nargs="+", default=tuple(REPETITIONS))
+    parser.add_argument("--classes", type=int, nargs="+", default=tuple(REPETITIONS))
+    parser.add_argument("--samples", type=int, nargs="+", default=tuple(REPETITIONS[2]))
     parser.add_argument("--times", type=float, default=1, help="multiply the data sets")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--tables", action="store_true", help="only the tables")
@@ -399,11 +397,11 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if not options.tables:
         cells = [
-            (world, k, n, max(2, round(options.times * repetitions(k)[n])))
+            (world, k, n, max(2, round(options.times * REPETITIONS[k][n])))
             for k in options.classes
             for n in options.samples
             for world in options.worlds
-            if n in repetitions(k)
+            if n in REPETITIONS[k]
         ]
         found = Parallel(n_jobs=options.jobs, batch_size=1, return_as="generator")(
             delayed(rows_of)(*cell) for cell in cells

@@ -11,7 +11,7 @@ study = imported("power_of_tests", "_interval_tables")
 def test_worlds_are_calibrated_or_not_as_they_say(study):
     """Mean residuals within five standard errors of 0; 3,000 samples of up to 100 classes."""
     assert (len(study.NULLS), len(study.ALTERNATIVES)) == (8, 14)
-    for n_classes in study.CLASSES:
+    for n_classes in study.REPETITIONS:
         for world in study.WORLDS:
             y, forecast, conditional = study.draw(world, n_classes, 3000, 0)
             assert_labels_follow(conditional, y, forecast)
@@ -59,8 +59,8 @@ def test_a_small_run(study, tmp_path):
     assert all(0 <= float(row["rejected"]) <= 1 for row in rows)
     tables = {name: rows_of(tmp_path / f"power_{name}.csv") for name in ("levels", "power")}
     assert all([row["n"] for row in table] == ["50", "1,000"] for table in tables.values())
-    worlds = rows_of(tmp_path / "power_worlds.csv")
-    assert [row["world"] for row in worlds] == ["rotated mass"]
+    settings = rows_of(tmp_path / "power_settings.csv")
+    assert [row["setting"] for row in settings] == ["rotated mass"]
 
 
 def test_failures_are_where_another_test_has_more_power(study, tmp_path):
@@ -90,8 +90,19 @@ def test_stored_tables_are_those_of_the_stored_rows(study, tmp_path):
 
 def test_stored_results_are_whole_and_bear_out_the_guide(study):
     found = study.read(study.RESULTS)
-    sizes = [(k, n) for k in study.CLASSES for n in study.repetitions(k)]
+    sizes = [(k, n) for k, sets in study.REPETITIONS.items() for n in sets]
     assert list(found) == sizes
     for worlds in found.values():
         assert list(worlds) == list(study.WORLDS)
         assert all(list(tests) == list(study.TESTS) for tests in worlds.values())
+    levels, power = ({test: [] for test in study.TESTS} for _ in range(2))
+    for worlds in found.values():
+        for test in study.TESTS:
+            rows = [(worlds[world][test], world in study.NULLS) for world in study.WORLDS]
+            levels[test] += [(r["rejected"], r["data_sets"]) for r, null in rows if null]
+            power[test].append(np.mean([r["rejected"] for r, null in rows if not null]))
+    for shares in levels.values():
+        share, data_sets = np.transpose(shares)
+        assert np.average(share, weights=data_sets) == pytest.approx(0.05, abs=0.01)
+    best = np.max([shares for test, shares in power.items() if test != study.OURS], axis=0)
+    assert np.all(np.array(power[study.OURS])[1:] > best[1:])
