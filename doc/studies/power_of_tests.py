@@ -28,9 +28,8 @@ from skcalib import (
     calibration_test,
     hosmer_lemeshow_test,
     kernel_calibration_test,
-    spiegelhalter_test,
 )
-from skcalib.significance import cumulative_test, logistic_calibration_test
+from skcalib.significance import cumulative_test, logistic_calibration_test, spiegelhalter_test
 
 LEVEL = 0.05
 #: Another test with so much more power is a failure of `calibration_test`.

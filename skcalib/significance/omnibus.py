@@ -604,9 +604,15 @@ class Windows:
             return []
         dyadic = self.dyadic[variance[self.dyadic] >= LEAST_VARIANCE]
         weight = np.sqrt(variance / variance.max())
+        length = self.spans[:, 1] - self.spans[:, 0]
+        width = 2 if len(self.edges) >= CELLS // 2 else 1
+        bins = np.flatnonzero((length == width) & (self.spans[:, 0] % width == 0))
+        bins = bins[variance[bins] >= LEAST_VARIANCE]
         found = [Statistic(f"Kuiper{of}", first + np.arange(len(self)), 1.2, statement, weight)]
         if len(dyadic):
             found.append(Statistic(f"window{of}", first + dyadic, 1.2, statement))
+        if len(bins) > 1:
+            found.append(Statistic(f"bins{of}", first + bins, 1.0, statement, squares=True))
         return found
 
 
@@ -1154,7 +1160,7 @@ class ClassScores(Scores):
             return f"Confidences from {low:.3g} to {high:.3g} are too {'low' if more else 'high'}"
 
         def level(_, more):
-            return "Probabilities of some levels are too high or too low, whatever the class"
+            return "Probabilities of some levels, of all classes, are too high or too low"
 
         def mean(column, more):
             name = names[column - starts[4]]
