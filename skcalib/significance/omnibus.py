@@ -181,8 +181,8 @@ def calibration_test(
     wrong labels                            :math:`\log(.95 + .05 / (K S_Y))`
     slope of the confidence                 the centred log odds of the confidence, where the
                                             predicted class is right
-    window, Kuiper of the confidence        1 where it is right, in windows of the confidence that
-                                            are standardised, or not
+    window, Kuiper, bins of the confidence  1 where it is right, in windows of the confidence that
+                                            are standardised, or not, and in 16 bins (squares)
     levels                                  1 for labels whose probability has a level, of any class
     mean, means of classes                  1 for the labels of a class: largest, and sum of squares
     slope, slopes of classes                the centred log odds of a class, for its labels
@@ -192,7 +192,8 @@ def calibration_test(
     ======================================  =======================================================
 
     For one event they are the mean, the slope (centred log odds), the log loss, the sum of squares
-    of mean and slope, wrong labels, windows, and the Kuiper statistic of the event's probability.
+    of mean and slope, wrong labels, and windows, the Kuiper statistic and bins of the event's
+    probability. Bins and the cells of windows have equal variances.
 
     **P-value.** Labels are drawn from the forecasts `n_resamples` times. With the p-values
     :math:`p_j` of the components within all sets of labels, and fixed shares :math:`s_j`, the
@@ -599,7 +600,7 @@ class Windows:
     def statistics(
         self, first: int, variance: np.ndarray, statement: Callable[[int, bool], str], of: str
     ) -> list[Statistic]:
-        """The largest window, and the Kuiper statistic, of the scores from number `first` on."""
+        """The largest window, the Kuiper statistic and the bins of scores from number `first`."""
         if len(self.edges) < 2:
             return []
         dyadic = self.dyadic[variance[self.dyadic] >= LEAST_VARIANCE]
