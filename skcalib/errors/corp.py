@@ -454,7 +454,7 @@ def corp_test(
     See Also
     --------
     skcalib.significance.consistency_test : The same principle for any error.
-    kernel_calibration_test : For all classes at once, without draws.
+    calibration_test : For all classes at once.
 
     Examples
     --------

@@ -415,7 +415,7 @@ class SequentialCalibrationTest(StreamEstimator):
     --------
     CalibrationMonitor : Alarms for a change at an unknown time.
     skcalib.displays.MonitorDisplay : The e-value over time as a figure.
-    kernel_calibration_test : More powerful for one fixed number of samples.
+    calibration_test : More powerful for one fixed number of samples.
     skcalib.significance.calibration_e_value : An e-value of samples without an order.
 
     Notes

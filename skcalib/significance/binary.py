@@ -102,7 +102,7 @@ def spiegelhalter_test(
     See Also
     --------
     skcalib.significance.cumulative_test : Detects every kind of miscalibration.
-    kernel_calibration_test : For any number of classes.
+    skcalib.calibration_test : For any number of classes.
 
     Notes
     -----
@@ -317,7 +317,7 @@ def cumulative_test(
     See Also
     --------
     ks_calibration_error : The estimate alone.
-    kernel_calibration_test : For any number of classes.
+    skcalib.calibration_test : For any number of classes.
 
     References
     ----------
@@ -697,7 +697,7 @@ def check_binary(
     if n_classes > 2:
         raise ValueError(
             f"{name} is for two classes, but y_proba has {n_classes} columns: use "
-            "kernel_calibration_test, or test each class c against the rest, "
+            "calibration_test, or test each class c against the rest, "
             f"{name}(y_true == c, y_proba[:, c]), and multiply the p-values by {n_classes}."
         )
     # Rounding may leave forecasts above 1, which would have a negative variance: they are cut at 1.

@@ -91,7 +91,7 @@ def consistency_test(
 
     See Also
     --------
-    kernel_calibration_test : For all classes at once, without draws.
+    calibration_test : For all classes at once.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri, stdtr
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.arithmetic import top_class
+from skcalib._util.arithmetic import merge_forecasts, merge_ties, top_class
 from skcalib._util.formatting import Record, pvalue_text
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.sizes import SIZES
@@ -299,6 +299,7 @@ def calibration_test(
     )
     if not problem.indicator and problem.outcome.ndim == 1:
         problem = replace(problem, labels_or_target=problem.outcome, votes=None)
+    problem = replace(problem, forecast=merge_forecasts(problem.forecast))
     notion = notion.for_columns(len(problem.classes))
     if isinstance(notion, Canonical) and len(problem.classes) > 2:
         names = [f"class {label}" for label in problem.classes.tolist()]
@@ -638,7 +639,8 @@ class BinaryScores(Scores):
         self.event, units = event, problem.cluster
         if units is None and problem.votes is not None:
             units = np.arange(len(problem.weight))
-        problem = replace(problem, forecast=np.minimum(problem.forecast, 1), cluster=None)
+        forecast = np.minimum(merge_forecasts(problem.forecast), 1)
+        problem = replace(problem, forecast=forecast, cluster=None)
         self.problem = merged_rows(problem)
         weight, p = self.problem.weight, self.problem.forecast[:, 1]
         self.size = weight**2 / self.problem.squares  # labels of equal weight, of each row
@@ -829,7 +831,7 @@ class ClassScores(Scores):
         self._sort_rows()
         n_samples, self.n_classes = self.forecast.shape
         self.top = top_class(self.forecast)
-        self.confidence = np.minimum(self.forecast[np.arange(n_samples), self.top], 1)
+        self.confidence = merge_ties(self.forecast[np.arange(n_samples), self.top]).clip(max=1)
         variance = self.weight**2 * self.confidence * (1 - self.confidence)
         self.windows = Windows(self.confidence, variance)
         log_odds = self._log_odds(self.confidence)

@@ -141,6 +141,8 @@ def test_every_statistic_is_the_same_after_rounding(load, name, step):
             continue
         if recipe.function in (s.significance.calibration_e_value, s.kernel_calibration_test):
             continue  # their draws follow eigenvectors and orders that depend on the last digit
+        if recipe.function is s.calibration_test and recipe.options.get("notion") == "classwise":
+            continue  # of all events together many rows are merged, up to ends that do so as well
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             warnings.simplefilter("ignore")  # few samples for each class, and infinite losses
             try:

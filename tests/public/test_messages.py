@@ -285,7 +285,7 @@ INVALID_CALLS = {
     "A comparison needs at least 5 blocks, but 6 samples give 3 of 2: use smaller blocks or more "
     "samples.": partial(s.compare_calibration, Y[:6], P[:6], P[:6]),
     "spiegelhalter_test is for two classes, but y_proba has 3 columns: use "
-    "kernel_calibration_test, or test each class c against the rest, spiegelhalter_test(y_true "
+    "calibration_test, or test each class c against the rest, spiegelhalter_test(y_true "
     "== c, y_proba[:, c]), and multiply the p-values by 3.": partial(
         s.significance.spiegelhalter_test, Y3, P3
     ),

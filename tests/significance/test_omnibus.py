@@ -59,15 +59,15 @@ NULLS = {
 
 @pytest.mark.parametrize("world", NULLS)
 def test_level_is_exact(world):
-    """300 calibrated data sets: at .1 the standard error is .017, at .02 it is .008."""
+    """300 calibrated data sets: more rejections than an exact test has but with p = 1e-4."""
     pvalues = []
     for seed in range(300):
         forecast = NULLS[world](seed)
         y = drawn(forecast, seed)
         options = coded(forecast.shape[1], n_resamples=99, random_state=10_000 + seed)
         pvalues.append(calibration_test(y, forecast, **options).pvalue)
-    assert np.mean(np.array(pvalues) <= 0.1) < 0.1 + 3 * 0.0173
-    assert np.mean(np.array(pvalues) <= 0.02) < 0.02 + 3 * 0.0081
+    for level in (0.02, 0.1):
+        assert np.sum(np.array(pvalues) <= level) <= binom.isf(1e-4, 300, level)
 
 
 def shares_of_clusters(forecast, n_clusters, seed):
