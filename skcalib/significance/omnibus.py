@@ -701,11 +701,13 @@ class BinaryScores(Scores):
         return self._all_scores(residual @ features, cells)
 
     def drawn(self, n_draws: int, rng: np.random.RandomState, n_jobs: int | None) -> np.ndarray:
+        """Standardised scores (n_draws, m) of labels drawn from the forecasts."""
         chunks = label_draws(self.problem, n_draws, rng)
         sums = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(self._sums)(y) for y in chunks)
         return self.cumulants.normal(np.concatenate(sums))
 
     def log_mgf(self, column: int) -> Callable[[float], float]:
+        """Logarithm of the moment generating function of a score."""
         forecast = self.problem.forecast
         if column < 4:
             f = self._features(forecast)[:, column]
@@ -1028,6 +1030,7 @@ class ClassScores(Scores):
         return np.column_stack([z, np.einsum("bkm,bkm->b", kernel, kernel)])
 
     def drawn(self, n_draws: int, rng: np.random.RandomState, n_jobs: int | None) -> np.ndarray:
+        """Standardised scores (n_draws, m) of labels drawn from the forecasts."""
         sizes = [min(BATCH, n_draws - start) for start in range(0, n_draws, BATCH)]
         rngs = [np.random.RandomState(seed) for seed in rng.randint(2**31 - 1, size=len(sizes))]
 
@@ -1048,6 +1051,7 @@ class ClassScores(Scores):
 
     @property
     def observed(self) -> np.ndarray:
+        """Standardised scores (m,) of the labels, and the norm of the kernel."""
         z = super().observed
         return np.append(z, self.norm)
 
@@ -1113,6 +1117,7 @@ class ClassScores(Scores):
         return np.concatenate(parts, axis=1)
 
     def log_mgf(self, column: int) -> Callable[[float], float]:
+        """Logarithm of the moment generating function of a score."""
         K, n_windows, n_levels = self.n_classes, len(self.windows), len(self.levels) + 1
         p, w = np.minimum(self.forecast, 1), self.weight
         starts = np.cumsum([0, 2, 1, n_windows, n_levels, K, K])
