@@ -731,7 +731,7 @@ def find_test(
 ) -> tuple[OmnibusTest, int]:
     """Calibration test of all classes at once, on a random part of very many probabilities."""
     n_classes = problem.forecast.shape[1]
-    part = problem
+    part: Any = problem  # a validated problem is taken as it is
     if problem.count is None:
         part = problem.samples(max(1, SIZES.tested_entries // n_classes), random_state)
     test = calibration_test(
