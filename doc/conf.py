@@ -57,6 +57,7 @@ numpydoc_validation_exclude = {
     r"\.(Region|VarianceReliability|ReliabilityBins|BinRows|CumulativeCurve)$",
     r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"\.(CalibrationComparison|CalibrationTest|CurveEqualityTest)$",
+    r"\.(OmnibusTest|CalibrationComponent)$",
     r"\.Window(Comparison|Difference)$",
     r"\.(ErrorInterval|Predictions)$",
     r"\.(CorpBand|CorpCurve|CorpDecomposition|CalibrationSummary|DecisionRegret)$",

@@ -229,8 +229,7 @@ def calibration_test(
     y_true, y_proba, labels, pos_label
         As in :func:`~skcalib.calibration_error`. `y_true` may also be label distributions or counts
         of annotators (n, K), or a :class:`~skcalib.ForecastSketch` in place of both.
-    notion : {"canonical", "top_label", "classwise", "cumulative", "auto"} or Notion, \
-            default="canonical"
+    notion : {"canonical", "top_label", "classwise", "cumulative"} or Notion, default="canonical"
         What is tested: all classes at once, the confidence, or several events.
     n_resamples : int, default=999
         Number of sets of labels that are drawn.
